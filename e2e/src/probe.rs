@@ -30,13 +30,15 @@ use tf_api::{
 };
 use tf_plan::{
     build::identity::Identity,
-    component::{Component, References},
+    component::Component,
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::{self, Dependency, Need, SecretUse},
     hash, images,
+    not_ready::NotReady,
     object::{CLUSTER_ROLE, CONFIG_MAP, Kind, Object, STATEFUL_SET},
     observed::Observed,
-    plan::{Drain, Mark, NotReady, Plan, Rollout},
+    plan::{Drain, Mark, Plan, Rollout},
+    references::References,
 };
 
 /// Name of the operator.

@@ -1,5 +1,7 @@
-//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say, and words of our own, which may only become fewer.
+//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say, circles of imports, and words that the glossary
+//! replaces, which may only become fewer.
 
+mod circles;
 mod words;
 
 use std::{collections::BTreeSet, process::ExitCode};
@@ -17,25 +19,31 @@ struct Layer {
 }
 
 const DECIDES: &[&str] = &["kube", "tokio", "rand", "axum", "reqwest", "hyper", "tf-runtime"];
-const OPERATOR: &[&str] = &["tf-api", "tf-pki", "tf-plan", "tf-runtime"];
+const OPERATOR: &[&str] = &["tf-agent-api", "tf-api", "tf-config-files", "tf-pki", "tf-plan", "tf-runtime"];
 const OPERATOR_NEVER: &[&str] = &["kube", "tokio", "rand", "hyper", "reqwest"];
 
 /// Who may use the operators' pure halves, all of them.
 const ABOVE_OPERATORS: [&str; 2] = ["tf-cli", "xtask"];
 
 /// Bottom to top, as in `docs/architecture.md`.
-const LAYERS: [Layer; 22] = [
+const LAYERS: [Layer; 24] = [
     Layer { name: "tf-api", ours: &[], never: &["tokio", "rand", "hyper", "reqwest"] },
     Layer { name: "tf-pki", ours: &[], never: DECIDES },
-    Layer { name: "tf-plan", ours: &["tf-api", "tf-pki"], never: DECIDES },
+    Layer { name: "tf-config-files", ours: &[], never: DECIDES },
+    Layer { name: "tf-agent-api", ours: &["tf-api", "tf-config-files", "tf-pki"], never: DECIDES },
+    Layer { name: "tf-plan", ours: &["tf-agent-api", "tf-api", "tf-config-files", "tf-pki"], never: DECIDES },
     // It reads nodes and knows nothing of Kubernetes, so that it works where there is no cluster.
     Layer { name: "tf-host", ours: &[], never: &["kube", "k8s-openapi", "tokio", "rand", "axum", "hyper", "reqwest"] },
     Layer {
         name: "tf-node",
-        ours: &["tf-api", "tf-host", "tf-pki", "tf-plan"],
+        ours: &["tf-agent-api", "tf-api", "tf-config-files", "tf-host", "tf-pki"],
         never: &["kube", "axum", "rand", "reqwest"],
     },
-    Layer { name: "tf-runtime", ours: &["tf-api", "tf-pki", "tf-plan"], never: &["reqwest"] },
+    Layer {
+        name: "tf-runtime",
+        ours: &["tf-agent-api", "tf-api", "tf-config-files", "tf-pki", "tf-plan"],
+        never: &["reqwest"],
+    },
     Layer { name: "cassandra-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "config-op", ours: OPERATOR, never: OPERATOR_NEVER },
     Layer { name: "control-op", ours: OPERATOR, never: OPERATOR_NEVER },
@@ -50,10 +58,18 @@ const LAYERS: [Layer; 22] = [
     // It reads what operators render without what they render it with.
     // It plays the kernel module for `tf-host`, by the same facts of the network. What operators render it reads by itself.
     Layer { name: "tf-sim", ours: &["tf-host"], never: &["kube"] },
-    Layer { name: "tf-cli", ours: &["tf-api", "tf-plan"], never: &["rand", "hyper", "reqwest"] },
-    Layer { name: "tf-testing", ours: &["tf-api", "tf-plan", "tf-runtime", "tf-sim"], never: &[] },
-    Layer { name: "e2e", ours: &["tf-api", "tf-cli", "tf-plan", "tf-runtime", "tf-testing"], never: &[] },
-    Layer { name: "xtask", ours: &["e2e", "tf-api", "tf-plan", "tf-testing"], never: &[] },
+    Layer { name: "tf-cli", ours: &["tf-agent-api", "tf-api", "tf-plan"], never: &["rand", "hyper", "reqwest"] },
+    Layer {
+        name: "tf-testing",
+        ours: &["tf-agent-api", "tf-api", "tf-config-files", "tf-plan", "tf-runtime", "tf-sim"],
+        never: &[],
+    },
+    Layer {
+        name: "e2e",
+        ours: &["tf-agent-api", "tf-api", "tf-cli", "tf-plan", "tf-runtime", "tf-testing"],
+        never: &[],
+    },
+    Layer { name: "xtask", ours: &["e2e", "tf-agent-api", "tf-api", "tf-plan", "tf-testing"], never: &[] },
 ];
 
 /// Runs the command.
@@ -71,6 +87,11 @@ pub fn run() -> Result<ExitCode> {
         bail!("{} dependencies break the layers", broken.len());
     }
     println!("the layers of {} crates hold", LAYERS.len());
+    let circles = circles::check(&crate::root()?)?;
+    for line in &circles {
+        eprintln!("{line}");
+    }
+    ensure!(circles.is_empty(), "{} circles of imports; move what both sides need to a file of its own", circles.len());
     let wordy = words::check(&crate::root()?)?;
     for line in &wordy {
         eprintln!("{line}");

@@ -4,6 +4,10 @@
 //! What is in Kafka is told again by collectors, so a broker keeps it in a directory that goes with its pod. Brokers and their clients show
 //! certificates to each other; nobody else gets in.
 
+use tf_agent_api::{
+    launch::{Identity, Probe, Unusable, file_name, port},
+    node,
+};
 use tf_api::{
     AnalyticsAlarm,
     contract::{ConditionType, Draft, MemberStatus, Protocol},
@@ -11,32 +15,32 @@ use tf_api::{
     ports,
     schema::Port,
 };
+use tf_config_files::{
+    Ini, Properties,
+    Separator::{Blank, Comma},
+    Settings as _, Unrepresentable,
+    url::authority,
+};
 use tf_plan::{
     build::{
         configuration::Files,
         pod::{Daemon, mount},
         storage::empty_dir,
     },
-    component::{self, Agents, References},
+    component::{self, Agents},
     declaration::Declaration,
     dependency::{self, Dependency},
     ensemble::{Ensemble, Parts, sys_log_level},
-    files::{
-        Ini, Properties,
-        Separator::{Blank, Comma},
-        Settings as _, Unrepresentable,
-        url::authority,
-    },
     foreign::Foreign,
     hibernation,
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
-    node,
-    node::launch::{Identity, Probe, Unusable, file_name, port},
     nodemanager::{self, NodeType},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::{self, Told},
+    references::References,
     registration::types::ANALYTICS_ALARM_NODE,
     sandesh,
     services::{collectors, configdb},

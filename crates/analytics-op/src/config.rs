@@ -1,12 +1,12 @@
 //! What files of several daemons have in common. Names of files are those that the daemons and the stock images give them. The key of a
 //! file is its name and the address of its member.
 
+use tf_agent_api::node;
 use tf_api::{common::LogLevel, schema::Port};
+use tf_config_files::{Section, Separator::Blank, Settings as _, Unrepresentable};
 use tf_plan::{
     ensemble::sys_log_level,
-    files::{Section, Separator::Blank, Settings as _, Unrepresentable},
     keystone::Keystone,
-    node,
     services::Cassandra,
     vnc_api::{self, Library},
 };

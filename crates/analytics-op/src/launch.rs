@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use tf_agent_api::{
+    launch::{Connections, Launch, OnChange, PATIENCE, Probe, Unusable, port},
+    node,
+};
 use tf_api::{common::LogLevel, schema::Port};
 use tf_plan::{
-    dependency::Connection,
+    connection::Connection,
     foreign::File,
     keystone::{self, Keystone},
-    node,
-    node::launch::{Connections, Launch, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::{self, NodeType},
     sandesh, vnc_api,
 };

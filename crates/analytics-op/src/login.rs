@@ -7,13 +7,13 @@
 //! generated, and kept in a Secret of the operator's own. Clients find it in the connection Secret.
 
 use tf_api::{Analytics, Managed as _};
+use tf_config_files::{Ini, Settings as _, Unrepresentable};
 use tf_plan::{
     build::identity,
     credentials::{Credential, Generator, LONGEST},
-    files::{Ini, Settings as _, Unrepresentable},
     keystone::{self, Keystone},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     secret::SecretData,
     services::Login,
 };

@@ -16,8 +16,8 @@ use tf_plan::{
     keystone::{self, Keystone},
     members::Identities,
     nodemanager::{self, NodeType},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     selection,
 };
 
@@ -103,7 +103,7 @@ pub fn node_manager<Cr: Managed>(
     let Some(container) = ensemble.container(nodemanager::CONTAINER.name) else { return Ok(()) };
     let node_type: NodeType = settings.node_type;
     let launch = crate::launch::node_manager(node_type, settings.collectors).render()?;
-    files.shared(&tf_plan::node::launch::file_name(container.name), launch);
+    files.shared(&tf_agent_api::launch::file_name(container.name), launch);
     for member in ensemble.members() {
         let content = nodemanager::file(settings, &member.node, &member.address)?;
         files.member(&node_type.file(), &member.address, content);

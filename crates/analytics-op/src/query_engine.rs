@@ -3,6 +3,10 @@
 //! The daemon ends at an option that it does not know and at one that stands there twice, so what is written is what its `options.cc`
 //! declares. It is told queries over Redis, by whichever member of the API was asked.
 
+use tf_agent_api::{
+    launch::{Identity, Lists, Unusable, file_name},
+    node,
+};
 use tf_api::{
     QueryEngine,
     common::LogLevel,
@@ -11,27 +15,26 @@ use tf_api::{
     ports,
     schema::Port,
 };
+use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
 use tf_plan::{
     build::{
         configuration::Files,
         pod::{Daemon, mount},
     },
     component::{self, Agents},
+    connection::Connection,
     declaration::Declaration,
-    dependency::{self, Connection, Dependency, Need, Resolved},
+    dependency::{self, Dependency, Need, Resolved},
     ensemble::Parts,
-    files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
     foreign::{File, Foreign},
     hibernation,
     images::Builtin,
-    node,
-    node::launch::{Identity, Lists, Unusable, file_name},
-    nodemanager::COLLECTOR,
+    not_ready::NotReady,
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::{self, Told},
     sandesh,
-    services::{CQL, Cassandra, collectors, dependency, over_ipv4, unusable},
+    services::{COLLECTOR, CQL, Cassandra, collectors, dependency, over_ipv4, unusable},
 };
 
 use crate::{

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use tf_api::Managed;
 use tf_plan::{
-    dependency::Connection,
+    connection::Connection,
     observed::Observed,
     plan::Plan,
     registration::{
-        self, Client,
+        self,
+        client::Client,
         decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{Ownership, Property, Record, Setting, Type},

@@ -8,14 +8,14 @@ use tf_api::{
     kinds::ANALYTICS,
 };
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved},
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
     foreign::File,
     keystone::Keystone,
-    nodemanager::COLLECTOR,
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     sandesh,
-    services::{over_ipv4, unusable},
+    services::{COLLECTOR, over_ipv4, unusable},
 };
 
 use crate::{

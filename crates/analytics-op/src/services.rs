@@ -9,12 +9,17 @@ use tf_api::{
     dependencies::DependencySource,
     kinds::{CASSANDRA, CONFIG, RABBITMQ, REDIS, ZOOKEEPER},
 };
+use tf_config_files::url::authority;
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved},
-    files::url::authority,
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
     foreign::{File, Foreign, Service},
-    plan::NotReady,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, python, python::CLIENT, unusable},
+    not_ready::NotReady,
+    services::{
+        AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4,
+        python::{self, CLIENT},
+        unusable,
+    },
 };
 
 /// REST of Config, and of Analytics.

@@ -2,6 +2,10 @@
 //!
 //! Both daemons tell names of options apart by case, and share out their work by ZooKeeper.
 
+use tf_agent_api::{
+    launch::{Identity, OnChange, Unusable, file_name},
+    node,
+};
 use tf_api::{
     AnalyticsSnmp,
     contract::{ConditionType, Draft, MemberStatus},
@@ -9,32 +13,32 @@ use tf_api::{
     ports,
     schema::Port,
 };
+use tf_config_files::{
+    Ini, Section,
+    Separator::{Blank, Comma},
+    Settings as _, Unrepresentable,
+};
 use tf_plan::{
     build::{
         configuration::Files,
         pod::{Daemon, mount},
     },
-    component::{self, Agents, References},
+    component::{self, Agents},
     declaration::Declaration,
     dependency::{self, Dependency},
     ensemble::{Parts, sys_log_level},
-    files::{
-        Ini, Section,
-        Separator::{Blank, Comma},
-        Settings as _, Unrepresentable,
-    },
     hibernation,
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
-    node,
-    node::launch::{Identity, OnChange, Unusable, file_name},
-    nodemanager::{self, COLLECTOR, NodeType},
+    nodemanager::{self, NodeType},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::{self, Told},
+    references::References,
     registration::types::ANALYTICS_SNMP_NODE,
     sandesh,
-    services::{Login, collectors, configdb},
+    services::{COLLECTOR, Login, collectors, configdb},
 };
 
 use crate::{

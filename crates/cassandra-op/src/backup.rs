@@ -12,6 +12,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use serde_json::json;
+use tf_agent_api::cassandra::{
+    Change, Facts,
+    backup::{self, Backup, Saved},
+};
 use tf_api::{
     BackupState, BackupStatus, BackupVolume, Cassandra, CassandraConfiguration, Managed as _,
     contract::{MemberStatus, Reason},
@@ -19,12 +23,9 @@ use tf_api::{
 };
 use tf_plan::{
     build::storage::host_path,
-    node::cassandra::{
-        Change, Facts,
-        backup::{self, Backup, Saved},
-    },
+    not_ready::NotReady,
     observed::{Observed, Pod},
-    plan::{News, NotReady, Plan},
+    plan::{News, Plan},
     reports::Reports,
     status::whole_seconds,
     step::Step,
@@ -225,7 +226,7 @@ fn news(before: Option<&BackupStatus>, now: &BackupStatus) -> Option<News> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tf_plan::node::cassandra::Failed;
+    use tf_agent_api::cassandra::Failed;
 
     use super::*;
     use crate::whole::{asked, members, observed};

@@ -5,11 +5,11 @@
 
 use tf_api::{Cassandra, Managed as _};
 use tf_plan::{
-    component::References,
     ensemble::Ensemble,
     former::{self, Place, Trusting},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
+    references::References,
 };
 
 use crate::{

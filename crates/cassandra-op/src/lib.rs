@@ -26,17 +26,19 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA},
 };
 use tf_plan::{
-    component::{self, Agents, References},
+    component::{self, Agents},
     credentials::{Credential, Generator},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
+    not_ready::NotReady,
     object::{
         CONFIG_MAP, Kind, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT,
         STATEFUL_SET,
     },
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure::Told,
+    references::References,
 };
 
 /// Name of the operator.

@@ -3,15 +3,15 @@
 //! Whoever is given a user and a password sends them to servers that ask, and need not be told which do. So they are given to clients first, as
 //! soon as the spec says anything of it, and for good; whether servers ask is recorded, and changes when every member knows the user.
 
+use tf_agent_api::cassandra::{self, AUTH_KEYSPACE, LOGIN_FILE};
 use tf_api::{Authentication, Cassandra, Managed as _, contract::MemberStatus};
+use tf_config_files::env;
 use tf_plan::{
     build::{configuration, identity::Identity},
-    component::References,
     credentials::{Credential, Generator},
-    files::env,
-    node::cassandra::{self, AUTH_KEYSPACE, LOGIN_FILE},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
+    references::References,
     reports::Reports,
     resize::Decision,
     secret::SecretData,

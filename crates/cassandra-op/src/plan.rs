@@ -8,6 +8,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use serde_json::{Map, Value, json};
+use tf_agent_api::{
+    cassandra::{
+        LOGIN_FILE,
+        backup::{Backup, DIRECTORY},
+    },
+    content::ContentHash,
+    launch, node,
+};
 use tf_api::{
     Cassandra, CassandraConfiguration, Managed as _,
     contract::{ConditionType, Draft, Protocol, Reason},
@@ -25,27 +33,21 @@ use tf_plan::{
     },
     certificates,
     component::Agents,
-    dependency::{self, Connection, Dependency, Need, SecretUse},
+    connection::Connection,
+    dependency::{self, Dependency, Need, SecretUse},
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::{Builtin, Chosen},
     members::{Identities, Joining, Leaving, SizeRule},
-    node::{
-        self, ContentHash,
-        cassandra::{
-            LOGIN_FILE,
-            backup::{Backup, DIRECTORY},
-        },
-        launch,
-    },
     nodemanager::{self, Database},
+    not_ready::NotReady,
     object::Kind,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     reports::{Clarity, Reports},
     resize::{self, Decision, Record},
     secret::SecretData,
-    selection,
+    selection, services,
     status::whole_seconds,
 };
 
@@ -103,7 +105,7 @@ pub fn dependencies(cr: &Cassandra) -> Vec<Dependency> {
         kind: Kind::custom(ANALYTICS),
         source: cr.spec.dependencies.analytics.clone(),
         default_name: "analytics1",
-        endpoint: nodemanager::COLLECTOR,
+        endpoint: services::COLLECTOR,
         need: Need::Optional,
         secret: SecretUse::Nothing,
         logs_in: false,

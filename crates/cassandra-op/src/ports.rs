@@ -1,7 +1,8 @@
 //! The ports of a member on its node.
 
+use tf_agent_api::node;
 use tf_api::{CassandraConfiguration, contract::Reason, schema::Port};
-use tf_plan::{component::Agents, node, plan::NotReady};
+use tf_plan::{component::Agents, not_ready::NotReady};
 
 use crate::config;
 

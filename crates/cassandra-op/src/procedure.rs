@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use tf_agent_api::{
+    cassandra::{Change, Facts, NORMAL},
+    content::ContentHash,
+};
 use tf_api::{Cassandra, contract::MemberStatus};
 use tf_plan::{
-    node::{
-        ContentHash,
-        cassandra::{Change, Facts, NORMAL},
-    },
     observed::{Observed, Pod},
     plan::Plan,
     procedure::{self, Gate, Store, Troubles},

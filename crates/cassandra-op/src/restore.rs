@@ -8,17 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
+use tf_agent_api::cassandra::{
+    AUTH_KEYSPACE, Change, Facts,
+    backup::{Backup, Folder, Found, Restored},
+};
 use tf_api::{
     Cassandra, Managed as _, RestoreSource, RestoredStatus,
     contract::{ConditionType, Draft, MemberStatus, Reason},
 };
 use tf_plan::{
-    node::cassandra::{
-        AUTH_KEYSPACE, Change, Facts,
-        backup::{Backup, Folder, Found, Restored},
-    },
+    not_ready::NotReady,
     observed::{Observed, Pod},
-    plan::{News, NotReady, Plan},
+    plan::{News, Plan},
     reports::{Clarity, Reports},
     status::whole_seconds,
     step::Step,
@@ -323,7 +324,7 @@ mod model;
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::cassandra::Failed;
+    use tf_agent_api::cassandra::Failed;
 
     use super::*;
     use crate::whole::{asked, members, observed};

@@ -12,13 +12,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use tf_agent_api::cassandra::{Change, Facts, Failed};
 use tf_api::contract::MemberStatus;
-use tf_plan::{
-    node::cassandra::{Change, Facts, Failed},
-    observed::Pod,
-    reports::Reports,
-    step::Step,
-};
+use tf_plan::{observed::Pod, reports::Reports, step::Step};
 
 use crate::procedure;
 

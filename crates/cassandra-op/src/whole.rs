@@ -1,11 +1,11 @@
 //! A whole ring of three members, for tests of what is decided about one.
 
+use tf_agent_api::{
+    cassandra::{Facts, Peer},
+    state::Status,
+};
 use tf_api::{Cassandra, contract::MemberStatus};
 use tf_plan::{
-    node::{
-        cassandra::{Facts, Peer},
-        state::Status,
-    },
     observed::{Agent, Observed},
     step::{Request, Step},
 };
@@ -39,7 +39,7 @@ pub fn observed(says: impl Fn(usize, &mut Facts)) -> Observed<Cassandra> {
 }
 
 /// Who is asked for what.
-pub fn asked(step: &Step) -> (usize, tf_plan::node::cassandra::Change) {
+pub fn asked(step: &Step) -> (usize, tf_agent_api::cassandra::Change) {
     let Step::Ask(target, Request::Ring(change)) = step else { panic!("{step:?}") };
     let index = target.pod.rsplit_once('-').and_then(|(_, index)| index.parse().ok());
     (index.unwrap_or_else(|| panic!("{}", target.pod)), change.clone())

@@ -5,13 +5,16 @@ use std::{
     num::{NonZeroU16, NonZeroU32},
 };
 
+use tf_agent_api::{
+    launch::{
+        Connections, Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, one_worker, port,
+    },
+    node,
+};
 use tf_api::schema::Port;
 use tf_plan::{
     component::Agents,
-    keystone, node,
-    node::launch::{
-        Connections, Identity, Launch, Lists, OnChange, PATIENCE, Place, Probe, Unusable, When, one_worker, port,
-    },
+    keystone,
     nodemanager::{self, NodeType},
     sandesh, vnc_api,
 };

@@ -1,6 +1,7 @@
 //! Desired state of the config API and its companions.
 
 use serde_json::{Map, json};
+use tf_agent_api::launch::file_name;
 use tf_api::{
     Config, ConfigConfiguration, Managed as _,
     common::AaaMode,
@@ -20,10 +21,10 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     keystone::{self, Keystone},
-    node::launch::file_name,
     nodemanager::{self, NodeType},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure, selection, vnc_api,
 };
 

@@ -11,11 +11,11 @@ use tf_api::{
     schema::Port,
 };
 use tf_plan::{
-    dependency::Connection,
+    connection::Connection,
     observed::Observed,
     plan::Plan,
     registration::{
-        Client,
+        client::Client,
         decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{Ownership, Property, Record, Setting},

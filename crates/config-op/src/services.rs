@@ -9,13 +9,13 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, RABBITMQ, ZOOKEEPER},
 };
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved},
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
     foreign::{File, Foreign},
-    nodemanager::COLLECTOR,
-    plan::NotReady,
+    not_ready::NotReady,
     sandesh,
     services::{
-        AMQP, CQL, Cassandra, Rabbitmq, dependency,
+        AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency,
         python::{self, CLIENT, Stores},
     },
 };

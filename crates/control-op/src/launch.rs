@@ -9,11 +9,13 @@
 
 use std::net::IpAddr;
 
+use tf_agent_api::{
+    launch::{Identity, Launch, Lists, OnChange, PATIENCE, Probe, Unusable, port},
+    node,
+};
 use tf_api::{ports, schema::Port};
 use tf_plan::{
     component::Agents,
-    node,
-    node::launch::{Identity, Launch, Lists, OnChange, PATIENCE, Probe, Unusable, port},
     nodemanager::{self, NodeType},
     sandesh,
 };

@@ -20,15 +20,17 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, CONTROL, RABBITMQ},
 };
 use tf_plan::{
-    component::{self, Agents, References},
+    component::{self, Agents},
     credentials::Credential,
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
     keystone,
+    not_ready::NotReady,
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::Told,
+    references::References,
 };
 
 /// Name of the operator.

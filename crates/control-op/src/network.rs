@@ -15,8 +15,9 @@ use tf_api::{
 };
 use tf_plan::{
     ensemble::Ensemble,
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     reports::{Clarity, Reports, pod_of},
     status,
 };

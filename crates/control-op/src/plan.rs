@@ -1,6 +1,7 @@
 //! Desired state of the control nodes.
 
 use serde_json::{Map, Value, json};
+use tf_agent_api::launch::file_name;
 use tf_api::{
     Control, ControlConfiguration,
     common::AuthMode,
@@ -17,10 +18,10 @@ use tf_plan::{
     dependency,
     ensemble::{Ensemble, Parts, Traits},
     hibernation, keystone,
-    node::launch::file_name,
     nodemanager::{self, NodeType},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure, selection,
 };
 

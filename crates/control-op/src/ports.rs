@@ -1,7 +1,7 @@
 //! The ports of a member: those of the spec, those that the daemons have built in, and that of the node agent.
 
 use tf_api::{ControlConfiguration, contract::Reason, ports, schema::Port};
-use tf_plan::{component::Agents, nodemanager::NodeType, plan::NotReady};
+use tf_plan::{component::Agents, nodemanager::NodeType, not_ready::NotReady};
 
 /// Ports that no field of the spec moves, with who has them (tf-components 1.8).
 const BUILT_IN: [(Port, &str); 4] = [

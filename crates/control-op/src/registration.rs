@@ -9,7 +9,8 @@ use tf_plan::{
     observed::Observed,
     plan::Plan,
     registration::{
-        self, Client,
+        self,
+        client::{self, Client},
         decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{Ownership, Property, Record, Reference, Setting},
@@ -35,7 +36,7 @@ pub fn complete(plan: &mut Plan, cr: &Control, observed: &Observed<Control>, ser
              (--node-ip), or state a network of such (dataSubnet)",
             member.node
         );
-        return registration::impossible(plan, why);
+        return client::impossible(plan, why);
     }
     let wanted = wanted(cr, observed, &plan.members, &addressed);
     client.register(plan, cr, observed, wanted);

@@ -11,12 +11,12 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ},
 };
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved},
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
     foreign::{File, Foreign},
-    nodemanager::COLLECTOR,
-    plan::NotReady,
+    not_ready::NotReady,
     sandesh,
-    services::{AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, unusable},
+    services::{AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, unusable},
 };
 
 /// REST of Config.

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use tf_api::{KubemanagerConfiguration, contract::Reason};
 use tf_plan::{
     cluster::{Cluster, Fact, Subnets},
-    plan::NotReady,
+    not_ready::NotReady,
 };
 
 /// Port of an API server that the spec names without one, and kubeadm's own.

@@ -5,12 +5,14 @@
 
 use std::net::SocketAddr;
 
+use tf_agent_api::{
+    launch::{Identity, Launch, OnChange, PATIENCE, Probe, Reads, Unusable, port},
+    node,
+};
 use tf_api::{common::LogLevel, ports};
 use tf_plan::{
     component::Agents,
     keystone::{self, Keystone},
-    node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Reads, Unusable, port},
     sandesh, vnc_api,
 };
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tf_api::{KubemanagerConfiguration, contract::Reason};
-use tf_plan::plan::NotReady;
+use tf_plan::not_ready::NotReady;
 
 const PROJECT: &[&str] = &["domain", "project"];
 const NETWORK: &[&str] = &["domain", "project", "name"];

@@ -1,6 +1,7 @@
 //! Desired state of kube-manager.
 
 use serde_json::{Map, json};
+use tf_agent_api::launch::file_name;
 use tf_api::{
     Kubemanager, Managed as _,
     common::AuthMode,
@@ -19,9 +20,9 @@ use tf_plan::{
     hibernation,
     keystone::{self, Keystone},
     members::SizeRule,
-    node::launch::file_name,
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure, selection, vnc_api,
 };
 

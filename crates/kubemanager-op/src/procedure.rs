@@ -1,9 +1,9 @@
 //! What is done to members that run: what the next one waits for before it is brought up to date, and which one is the last.
 
+use tf_agent_api::state::Health;
 use tf_api::{contract::MemberStatus, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_plan::{
     election::Election,
-    node::state::Health,
     observed::Pod,
     procedure::{Gate, Store, Troubles},
     reports::{Reports, pod_of},

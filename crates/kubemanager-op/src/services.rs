@@ -5,15 +5,15 @@ use tf_api::{
     contract::ConditionType,
     kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
 };
+use tf_config_files::url;
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved},
-    files::url,
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
     foreign::{File, Foreign, Service},
-    nodemanager::COLLECTOR,
-    plan::NotReady,
+    not_ready::NotReady,
     sandesh,
     services::{
-        AMQP, CQL, Cassandra, Rabbitmq, dependency,
+        AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency,
         python::{self, CLIENT, Stores},
     },
 };

@@ -11,10 +11,10 @@ use tf_api::{Kubemanager, Managed as _, contract::Reason, schema::Sensitive};
 use tf_plan::{
     build::identity::Identity,
     declaration::Grant,
+    not_ready::NotReady,
     object::{Object, SECRET, SERVICE_ACCOUNT},
     observed::Observed,
-    plan::NotReady,
-    rbac::{Reach, Rule},
+    rule::{Reach, Rule},
 };
 
 use crate::OPERATOR;

@@ -8,8 +8,8 @@ use tf_api::{
     contract::{ConditionStatus, ConditionType, Draft, Reason},
 };
 use tf_plan::{
-    assess::{shorten, shorten_messages},
     observed::{Observed, Peer},
+    text::{shorten, shorten_messages},
 };
 
 use crate::{children::Child, condition, own_status, service_status};

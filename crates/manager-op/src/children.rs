@@ -9,8 +9,8 @@ use tf_plan::{
         identity::{Identity, LABEL_LIMIT, fit},
         publish,
     },
+    not_ready::NotReady,
     object::{Kind, Object},
-    plan::NotReady,
     secret::SecretData,
 };
 

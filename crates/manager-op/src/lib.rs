@@ -16,9 +16,10 @@ use tf_plan::{
     component,
     declaration::{Declaration, Owned, PeerKind},
     hibernation, images, keystone,
+    not_ready::NotReady,
     object::{Kind, Object, SECRET},
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 
 /// Name of the operator.

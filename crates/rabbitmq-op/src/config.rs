@@ -5,17 +5,14 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use tf_api::{PartitionHandling, RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
-use tf_plan::{
-    component::Agents,
-    files::{EnvFile, Settings as _, Sysctl, Unrepresentable},
-    node::{
-        KEYSTORE_PEM, MEMBER_FILE, OTHER_MEMBERS_FILE, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Drain, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
-        rabbitmq::{FORMATION_FILE, FORMATION_NODES, PASSWORD_FILE},
-    },
-    nodemanager::NodeType,
+use tf_agent_api::{
+    launch::{Drain, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
+    node::{KEYSTORE_PEM, MEMBER_FILE, OTHER_MEMBERS_FILE, RUN_DIR, TRUSTSTORE_PEM},
+    rabbitmq::{FORMATION_FILE, FORMATION_NODES, PASSWORD_FILE},
 };
+use tf_api::{PartitionHandling, RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
+use tf_config_files::{EnvFile, Settings as _, Sysctl, Unrepresentable};
+use tf_plan::{component::Agents, nodemanager::NodeType};
 
 use crate::{definitions, distribution, nodes::Node, ports::Ports};
 

@@ -1,11 +1,9 @@
 //! `definitions.json`: what RabbitMQ creates at every start.
 
 use serde_json::{Value, json};
+use tf_agent_api::rabbitmq;
 use tf_api::MirroredQueueMode;
-use tf_plan::{
-    files::{self, Unrepresentable},
-    node::rabbitmq,
-};
+use tf_config_files::{Unrepresentable, json as file_json};
 
 use crate::{login::Login, nodes::Node};
 
@@ -22,7 +20,7 @@ const CLIENT_QUEUES: &str = r"^(?!amq\.).*";
 /// (stateful-services 0.1, measured in 2.2).
 ///
 /// # Errors
-/// Those of [`files::json::render`].
+/// Those of [`file_json::render`].
 pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Result<String, Unrepresentable> {
     let mirrors = json!({
         "vhost": login.vhost,
@@ -38,7 +36,7 @@ pub fn definitions(login: &Login, mode: MirroredQueueMode, nodes: &[Node]) -> Re
 /// [`FILE_4`].
 ///
 /// # Errors
-/// Those of [`files::json::render`].
+/// Those of [`file_json::render`].
 pub fn definitions_4(login: &Login) -> Result<String, Unrepresentable> {
     render(FILE_4, login, &[])
 }
@@ -55,7 +53,7 @@ fn mirrored(mode: MirroredQueueMode, nodes: &[Node]) -> Value {
 }
 
 fn render(file: &str, login: &Login, policies: &[Value]) -> Result<String, Unrepresentable> {
-    files::json::render(
+    file_json::render(
         file,
         &json!({
             "users": [

@@ -6,10 +6,8 @@
 
 use std::net::IpAddr;
 
-use tf_plan::{
-    build::identity::Identity,
-    node::{KEYSTORE_PEM, TRUSTSTORE_PEM},
-};
+use tf_agent_api::node::{KEYSTORE_PEM, TRUSTSTORE_PEM};
+use tf_plan::build::identity::Identity;
 
 /// Options of TLS: an Erlang expression, which servers and command line tools evaluate when they start.
 pub const FILE: &str = "inter_node_tls.config";

@@ -9,11 +9,12 @@ use tf_api::{Managed as _, Rabbitmq, Resource as _, contract::MemberStatus, name
 use tf_plan::{
     adoption::is_foreign,
     build::storage,
-    component::References,
     ensemble::Ensemble,
     former::{self, Place, Trusting, invalid},
+    not_ready::NotReady,
     observed::{Observed, Pod},
-    plan::{NotReady, Plan},
+    plan::Plan,
+    references::References,
     reports::{Reports, pod_of},
     step::Step,
 };

@@ -21,16 +21,18 @@ pub mod settled;
 
 use tf_api::{Rabbitmq, kinds::RABBITMQ};
 use tf_plan::{
-    component::{self, Agents, References},
+    component::{self, Agents},
     credentials::Credential,
     declaration::{Declaration, Owned, Read},
+    not_ready::NotReady,
     object::{
         CONFIG_MAP, Kind, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT,
         STATEFUL_SET,
     },
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure::Told,
+    references::References,
 };
 
 /// Name of the operator.

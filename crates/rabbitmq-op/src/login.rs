@@ -5,13 +5,13 @@
 //! decides, and the operator's own keeps only the hash of the password and the cookie. Clients paste all three into URLs
 //! without quoting (tf-components 1.3), so what would not survive that is refused here, before anybody gets it.
 
+use tf_agent_api::rabbitmq;
 use tf_api::{Managed, Rabbitmq, contract::Reason, schema::Sensitive};
+use tf_config_files::url;
 use tf_plan::{
     credentials::{Credential, Generator, rabbitmq_hash, rabbitmq_salt},
-    files::url,
-    node::rabbitmq,
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     secret::SecretData,
 };
 

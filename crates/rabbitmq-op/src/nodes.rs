@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use tf_api::contract::{MemberStatus, Reason};
-use tf_plan::plan::NotReady;
+use tf_plan::not_ready::NotReady;
 
 use crate::settled::Settled;
 

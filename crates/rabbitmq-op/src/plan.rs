@@ -1,6 +1,10 @@
 //! Desired state of a cluster.
 
 use serde_json::{Map, Value, json};
+use tf_agent_api::{
+    launch,
+    rabbitmq::{FORMATION_FILE, PASSWORD_FILE},
+};
 use tf_api::{
     MirroredQueueMode, PartitionHandling, Rabbitmq, RabbitmqConfiguration,
     contract::{MemberStatus, Protocol, Reason},
@@ -20,12 +24,9 @@ use tf_plan::{
     hibernation,
     images::Builtin,
     members::{Identities, Joining, Leaving, SizeRule},
-    node::{
-        launch,
-        rabbitmq::{FORMATION_FILE, PASSWORD_FILE},
-    },
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     reports::{Clarity, Reports},
     resize::{self, Decision, Record},
 };

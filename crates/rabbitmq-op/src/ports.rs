@@ -1,7 +1,8 @@
 //! The ports of a member. All but the port mapper's follow from the one for AMQP.
 
+use tf_agent_api::node;
 use tf_api::{contract::Reason, schema::Port};
-use tf_plan::{node, plan::NotReady};
+use tf_plan::not_ready::NotReady;
 
 /// Ports of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

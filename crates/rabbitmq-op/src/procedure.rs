@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use tf_agent_api::{
+    content::ContentHash,
+    rabbitmq::{Facts, Membership, Queues, Unmirrored},
+};
 use tf_api::{Rabbitmq, contract::MemberStatus};
 use tf_plan::{
-    node::{
-        ContentHash,
-        rabbitmq::{Facts, Membership, Queues, Unmirrored},
-    },
     observed::{Observed, Pod},
     plan::Plan,
     procedure::{self, Gate, Store, Troubles},

@@ -6,14 +6,15 @@
 //! tf-operator, whose installations are adopted. That way they outlive a change of the spec, of the operator's settings and
 //! of the Secret they once came from; how members speak with each other is in the status, too. While the cluster sleeps no member runs, and all but the names follow the spec.
 
+use tf_agent_api::content;
 use tf_api::{
     Managed, Rabbitmq, RabbitmqDistribution, contract::MemberStatus, names::ANNOTATION_HIBERNATE, schema::Port,
 };
 use tf_plan::{
     build::{configuration, identity::Identity},
-    component::References,
     ensemble::Ensemble,
     observed::Observed,
+    references::References,
     secret::SecretData,
 };
 
@@ -87,7 +88,7 @@ impl<'a> Settled<'a> {
         let lacks =
             |file: &str, variable: &str| format!("ConfigMap {} has no {file} with {variable}; {cure}", self.foreign);
         let nameless = members.iter().find(|member| self.host(member).is_none()).map(|member| {
-            let file = configuration::key(config::ENV_FILE, &member.address);
+            let file = content::key(config::ENV_FILE, &member.address);
             format!("the name of the server on node {} is unknown: {}", member.node, lacks(&file, NODE_NAME))
         });
         let cookie = || format!("their Erlang cookie is unknown: {}", lacks(FOREIGN_FILE, COOKIE));
@@ -107,7 +108,7 @@ impl<'a> Settled<'a> {
         }
         // The address of a member may change; its file then still has the old one.
         let addresses = before.map(|before| &before.address).into_iter().chain([&member.address]);
-        addresses.filter_map(|address| self.file(&configuration::key(config::ENV_FILE, address))).find_map(host)
+        addresses.filter_map(|address| self.file(&content::key(config::ENV_FILE, address))).find_map(host)
     }
 
     /// The port of the port mapper.

@@ -4,16 +4,14 @@
 
 use std::{collections::BTreeMap, fmt::Display, net::IpAddr};
 
-use tf_api::common::LogLevel;
-use tf_plan::{
-    component::Agents,
-    files::{RedisConf, Separator, Settings as _, Unrepresentable},
-    node::{
-        self, KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Tell, Unusable, When, port},
-        redis::{DIRECTORY, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
-    },
+use tf_agent_api::{
+    launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Tell, Unusable, When, port},
+    node::{self, KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM},
+    redis::{DIRECTORY, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
 };
+use tf_api::common::LogLevel;
+use tf_config_files::{RedisConf, Separator, Settings as _, Unrepresentable};
+use tf_plan::component::Agents;
 
 use crate::{password::Password, plan::CONTAINER, ports::Ports};
 

@@ -20,9 +20,10 @@ use tf_plan::{
     component::{self, Agents},
     credentials::Credential,
     declaration::{Declaration, Owned, Read},
+    not_ready::NotReady,
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::Told,
 };
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use serde_json::{Map, Value};
+use tf_agent_api::{launch::port, redis::Replication};
 use tf_api::{
     Managed, Redis,
     contract::{MemberStatus, Reason},
@@ -10,10 +11,9 @@ use tf_api::{
 };
 use tf_plan::{
     members::{Leaving, SizeRule},
-    node::{launch::port, redis::Replication},
+    not_ready::NotReady,
     observed::Observed,
     placement::Placement,
-    plan::NotReady,
     reports::Reports,
 };
 

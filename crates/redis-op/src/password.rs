@@ -7,8 +7,8 @@ use tf_api::{Managed as _, Redis, kinds::RedisMode};
 use tf_plan::{
     build::identity,
     credentials::{Credential, Generator, LONGEST},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     secret::SecretData,
 };
 

@@ -1,5 +1,9 @@
 //! Desired state of the servers of a resource.
 
+use tf_agent_api::{
+    launch,
+    redis::{DIRECTORY, PASSWORD_FILE, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
+};
 use tf_api::{
     Redis,
     contract::{Protocol, Reason},
@@ -18,12 +22,9 @@ use tf_plan::{
     hibernation,
     images::{Builtin, Chosen},
     members::{Identities, Joining},
-    node::{
-        launch,
-        redis::{DIRECTORY, PASSWORD_FILE, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
-    },
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 
 use crate::{

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use tf_agent_api::{content::ContentHash, redis::Facts};
 use tf_api::{Redis, contract::MemberStatus, kinds::RedisMode};
 use tf_plan::{
-    node::{ContentHash, redis::Facts},
     observed::{Observed, Pod},
     plan::Plan,
     procedure::{self, Gate, Store, Told, Troubles},

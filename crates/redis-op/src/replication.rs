@@ -4,13 +4,13 @@
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
+use tf_agent_api::{
+    content::ContentHash,
+    redis::{Change, Facts, Sentinel, truth},
+};
 use tf_api::{Managed as _, Redis, contract::MemberStatus};
 use tf_plan::{
     election::Election,
-    node::{
-        ContentHash,
-        redis::{Change, Facts, Sentinel, truth},
-    },
     observed::{Observed, Pod},
     plan::Plan,
     procedure::{self, Gate, Store, Told, Troubles},

@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use tf_api::{common::LogLevel, contract::MemberStatus};
-use tf_plan::{
-    files::{RedisConf, Settings as _, Unrepresentable},
-    hash,
-    node::{
-        KEYSTORE_PEM, TRUSTSTORE_PEM,
-        launch::{Launch, OnChange, Probe, Unusable},
-        redis::{DIRECTORY, PEER, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
-    },
-    plan::NotReady,
+use tf_agent_api::{
+    launch::{Launch, OnChange, Probe, Unusable},
+    node::{KEYSTORE_PEM, TRUSTSTORE_PEM},
+    redis::{DIRECTORY, PEER, PEER_PASSWORD_FILE, Replication, SENTINEL_FILES},
 };
+use tf_api::{common::LogLevel, contract::MemberStatus};
+use tf_config_files::{RedisConf, Settings as _, Unrepresentable};
+use tf_plan::{hash, not_ready::NotReady};
 
 use crate::{config, mode, password::Password, ports::Ports};
 

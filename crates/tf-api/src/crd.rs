@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 pub use embed::manager_definition;
 
-use crate::{VERSION, kinds::KindInfo, names, schema::rule};
+use crate::{VERSION, kind::KindInfo, names, schema::rule};
 
 /// A finished definition.
 #[derive(Clone, Debug)]

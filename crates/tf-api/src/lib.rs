@@ -10,6 +10,7 @@ pub mod contract;
 pub mod crd;
 pub mod dependencies;
 pub mod fields;
+mod kind;
 pub mod kinds;
 pub mod names;
 pub mod ports;

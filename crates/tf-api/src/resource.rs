@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use kube::{Resource, ResourceExt};
 
-use crate::{common::PodConfiguration, contract::Contract, kinds::KindInfo};
+use crate::{common::PodConfiguration, contract::Contract, kind::KindInfo};
 
 /// A custom resource of ours that an operator reconciles.
 pub trait Managed:
@@ -84,7 +84,7 @@ pub trait Managed:
 macro_rules! managed {
     ($($kind:ident = $info:ident $({ $($own:item)* })?),* $(,)?) => {
         $(impl $crate::resource::Managed for $crate::kinds::$kind {
-            const INFO: $crate::kinds::KindInfo = $crate::kinds::$info;
+            const INFO: $crate::kind::KindInfo = $crate::kinds::$info;
 
             fn common(&self) -> &$crate::common::PodConfiguration {
                 &self.spec.common_configuration

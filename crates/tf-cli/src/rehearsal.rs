@@ -21,8 +21,10 @@ use tf_plan::{
     },
 };
 
-use crate::cluster::api;
-use crate::plan::{self, Change, Given, Operator, Outcome, Preview, Report};
+use crate::{
+    cluster::api,
+    plan::{self, Change, Given, Operator, Outcome, Preview, Report},
+};
 
 /// Requests under way at a time.
 const AT_ONCE: usize = 8;

@@ -5,8 +5,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
+use tf_agent_api::host::{Finding, SUMMARY_LIMIT, Summary};
 use tf_cli::nodes::{Row, rows, text};
-use tf_plan::node::host::{Finding, SUMMARY_LIMIT, Summary};
 
 fn now() -> Timestamp {
     "2026-11-30T12:00:00Z".parse().unwrap()

@@ -3,7 +3,7 @@
 //! The operator changes members one at a time, so nothing that is merely mounted may reach a daemon that has run
 //! before; and a member that runs goes on with what it has, whatever is missing or broken.
 
-use tf_plan::node::ContentHash;
+use tf_agent_api::content::ContentHash;
 
 use crate::{annotations::Wanted, set::Effect};
 
@@ -49,7 +49,7 @@ pub enum Decision {
     /// Take the mounted set and restart the daemon.
     Restart,
     /// Take the mounted set and send these signals, possibly none.
-    Signal(Vec<tf_plan::node::launch::Signal>),
+    Signal(Vec<tf_agent_api::launch::Signal>),
 }
 
 /// The decision, and what is waited for.
@@ -98,7 +98,7 @@ fn choose(situation: &Situation<'_>) -> (bool, Option<String>) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tf_plan::node::launch::Signal;
+    use tf_agent_api::launch::Signal;
 
     use super::*;
 

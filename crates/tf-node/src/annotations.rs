@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
+use tf_agent_api::{content::ContentHash, node::ANNOTATIONS_FILE};
 use tf_api::names::{ANNOTATION_ACTIVE_CERTIFICATE, ANNOTATION_ACTIVE_CONFIG};
-use tf_plan::node::{ANNOTATIONS_FILE, ContentHash};
 
 /// What an annotation says.
 #[derive(Clone, Debug, PartialEq, Eq)]

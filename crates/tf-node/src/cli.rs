@@ -1,4 +1,4 @@
-//! The command line (`tf_plan::node` is what pods say).
+//! The command line (`tf_agent_api::node` is what pods say).
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -151,7 +151,7 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<(Paths, Command)> 
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node;
+    use tf_agent_api::node;
 
     use super::*;
 

@@ -5,8 +5,8 @@ use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
+use tf_agent_api::{launch, state::Health};
 use tf_host::cni::{self, Placed};
-use tf_plan::node::{launch, state::Health};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},

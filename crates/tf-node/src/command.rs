@@ -18,7 +18,7 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
     process::{Pid, setpriority_process},
 };
-use tf_plan::node::state::Exit;
+use tf_agent_api::state::Exit;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::process;

@@ -12,8 +12,8 @@ use rustix::{
     io::Errno,
 };
 use serde_json::json;
+use tf_agent_api::node;
 use tf_host::atomic;
-use tf_plan::node;
 
 use crate::{log, paths::Paths};
 

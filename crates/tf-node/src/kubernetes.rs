@@ -18,7 +18,7 @@ use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::{api::certificates::v1::CertificateSigningRequest, apimachinery::pkg::apis::meta::v1::Status};
 use rustls::pki_types::ServerName;
-use tf_plan::node;
+use tf_agent_api::node;
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 

@@ -4,7 +4,7 @@ use std::{io, net::IpAddr, time::Duration};
 
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
-use tf_plan::node::launch::{Launch, Level, Probe, Tell};
+use tf_agent_api::launch::{Launch, Level, Probe, Tell};
 use tokio::time::{sleep, timeout};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! The node agent: the one static binary inside every operand pod.
 //!
 //! It holds no table of daemons. What it has to know about one stands in the daemon's launch file
-//! ([`tf_plan::node::launch`]), which the operator stores beside the configuration. Decisions are pure ([`activation`],
+//! ([`tf_agent_api::launch`]), which the operator stores beside the configuration. Decisions are pure ([`activation`],
 //! [`back_off`], [`set::Set::effect`], [`identity::decide`]); the rest carries them out. What the operator wants arrives as
 //! files, so a running member does not notice when the API server is away: all it asks Kubernetes for is its next certificate.
 

@@ -20,8 +20,8 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
+use tf_agent_api::content::{ContentHash, content_hash};
 use tf_host::atomic;
-use tf_plan::node::{ContentHash, content_hash};
 
 use crate::set::{File, Set};
 
@@ -202,7 +202,7 @@ fn write(path: &Path, content: &[u8], mode: u32) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::launch::{Launch, OnChange};
+    use tf_agent_api::launch::{Launch, OnChange};
 
     use super::*;
     use crate::set::tests::content;

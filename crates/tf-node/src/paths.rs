@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tf_plan::node;
+use tf_agent_api::node;
 
 /// The paths of [`node`] below a root.
 #[derive(Clone, Debug)]

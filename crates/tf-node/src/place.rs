@@ -8,11 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use tf_host::atomic;
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{self, Launch, OnChange, Place, When},
     zookeeper::Servers,
 };
+use tf_host::atomic;
 
 use crate::{
     log,
@@ -137,7 +137,7 @@ fn own_lists<'a>(set: &'a Set, paths: &Paths) -> Result<BTreeMap<&'a str, PathBu
 mod tests {
     use std::fs;
 
-    use tf_plan::node::launch::Launch;
+    use tf_agent_api::launch::Launch;
 
     use super::*;
     use crate::set::tests::content;

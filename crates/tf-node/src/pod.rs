@@ -3,7 +3,7 @@
 use std::{env, net::IpAddr};
 
 use anyhow::{Context as _, Result};
-use tf_plan::family::{self, IpFamily};
+use tf_agent_api::family::{self, IpFamily};
 
 /// The pod.
 #[derive(Clone, Debug)]

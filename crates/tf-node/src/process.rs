@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::process::{self, Pid, WaitOptions, WaitStatus};
-use tf_plan::node::{launch::Signal, state::Exit};
+use tf_agent_api::{launch::Signal, state::Exit};
 
 use crate::set::Set;
 

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tf_agent_api::{host::STATE_DIR, launch};
 use tf_host::{
     Root,
     queues::{Group, Keeper, RECORD, give_back},
 };
-use tf_plan::node::{host::STATE_DIR, launch};
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use tf_plan::node::launch::{Launch, Probe};
+use tf_agent_api::launch::{Launch, Probe};
 
 use crate::paths::Paths;
 

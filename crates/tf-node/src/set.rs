@@ -6,13 +6,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tf_plan::{
-    files::env,
-    node::{
-        ContentHash, PARAMETERS_FILE, environment_file,
-        launch::{self, Launch, Lists, OnChange, Signal},
-    },
+use tf_agent_api::{
+    content::ContentHash,
+    launch::{self, Launch, Lists, OnChange, Signal},
+    node::{PARAMETERS_FILE, environment_file},
 };
+use tf_config_files::env;
 
 use crate::{
     local::{self, facts::Facts},
@@ -195,8 +194,8 @@ fn begins_with(beginnings: &BTreeSet<String>, line: &[u8]) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
-    use tf_plan::node::{
-        content_hash,
+    use tf_agent_api::{
+        content::content_hash,
         launch::{Level, Place, Tell, When},
     };
 

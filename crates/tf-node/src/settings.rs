@@ -3,8 +3,8 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
+use tf_agent_api::launch;
 use tf_host::{Root, sysctls};
-use tf_plan::node::launch;
 use tokio::{
     sync::{Notify, watch},
     time::sleep,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tf_plan::node::launch::Signal;
+use tf_agent_api::launch::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// What a signal means here.

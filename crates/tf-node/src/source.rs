@@ -3,11 +3,7 @@
 use std::{collections::BTreeMap, fmt, fs, net::IpAddr, path::Path};
 
 use anyhow::{Context as _, Result};
-use tf_plan::node::{
-    ContentHash, content,
-    content::{Scope, Volume},
-    content_hash,
-};
+use tf_agent_api::content::{self, ContentHash, Scope, Volume, content_hash};
 
 use crate::{paths::Paths, volume};
 

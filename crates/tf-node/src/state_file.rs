@@ -16,8 +16,8 @@ use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
+use tf_agent_api::state::{Phase, State};
 use tf_host::atomic;
-use tf_plan::node::state::{Phase, State};
 
 use crate::{log, paths::Paths};
 

@@ -8,9 +8,10 @@ use std::{fs, future::pending, path::PathBuf, process::ExitCode, time::Duration}
 use anyhow::Result;
 use rustix::process::Pid;
 use serde_json::json;
-use tf_plan::node::{
-    self, ContentHash,
+use tf_agent_api::{
+    content::ContentHash,
     launch::{Launch, Signal},
+    node,
     state::{Exit, LastExit, Phase, State},
 };
 use tokio::{

@@ -18,7 +18,7 @@ use rustls::{
     },
     version::TLS13,
 };
-use tf_plan::node;
+use tf_agent_api::node;
 
 use crate::paths::Paths;
 

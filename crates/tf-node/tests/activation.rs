@@ -15,8 +15,8 @@ use std::{
 };
 
 use common::{Container, Files, files, noting, settle};
-use tf_plan::node::{
-    ContentHash,
+use tf_agent_api::{
+    content::ContentHash,
     launch::{Launch, Level, Probe, Tell},
     state::Phase,
 };
@@ -264,7 +264,7 @@ fn secrets_are_in_the_daemons_files_and_nowhere_else() {
     const SECRET: &str = "hunter2-never-shown";
     let mut container = Container::new();
     let mut launch = noting(&container.path("/notes"));
-    launch.files.insert("key".into(), tf_plan::node::launch::OnChange::Restart);
+    launch.files.insert("key".into(), tf_agent_api::launch::OnChange::Restart);
     container.configure(&launch, &with(&[]));
     let secrets =
         |suffix: &str| files([("key", &format!("{SECRET}{suffix}")), ("d.env", &format!("PASSWORD='{SECRET}'\n"))]);

@@ -19,9 +19,9 @@ use common::{
     tls::{Authority, certify, put, trust},
 };
 use rustls::version::{TLS12, TLS13};
-use tf_plan::node::{
-    self,
+use tf_agent_api::{
     launch::{Agent, OnChange, Probe, one_worker},
+    node,
     state::{Network, Phase, Status},
 };
 

@@ -25,7 +25,7 @@ use common::{
 };
 use http::StatusCode;
 use rustls::ServerConnection;
-use tf_plan::node::launch::{Connections, Launch, OnChange, Probe, Reads};
+use tf_agent_api::launch::{Connections, Launch, OnChange, Probe, Reads};
 
 const BUS: &str = "Database:RabbitMQ";
 

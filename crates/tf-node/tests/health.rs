@@ -22,7 +22,7 @@ use common::{
     tls::{Authority, certify, trust},
 };
 use rustls::{ServerConnection, StreamOwned};
-use tf_plan::node::launch::{Launch, Probe};
+use tf_agent_api::launch::{Launch, Probe};
 
 /// Two workers behind one port, to which connections are dealt in turn.
 struct Workers {

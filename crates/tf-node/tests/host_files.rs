@@ -11,11 +11,11 @@ use common::{
     tls::{Authority, Leaf, certify, put},
 };
 use rcgen::{CertificateParams, KeyPair, SanType};
-use tf_pki::{bundle::Bundle, certificate::Certificate};
-use tf_plan::node::{
-    self,
+use tf_agent_api::{
     launch::{Agent, HostFiles, Identity, Launch},
+    node,
 };
+use tf_pki::{bundle::Bundle, certificate::Certificate};
 
 /// A member of documentation's network: nothing is reached by its address here.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

@@ -28,6 +28,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustls::version::TLS13;
 use serde_json::json;
 use tempfile::TempDir;
+use tf_agent_api::{
+    launch::{Agent, Identity as Asked, Launch, OnChange},
+    node,
+    state::{self, Phase, Status},
+};
 use tf_node::{paths::Paths, state_file};
 use tf_pki::{
     authority,
@@ -37,11 +42,6 @@ use tf_pki::{
     member::{Identity, Member},
     review::{Candidate, Decision, Request, Requester, Roster, ServiceAccount, review},
     stores,
-};
-use tf_plan::node::{
-    self,
-    launch::{Agent, Identity as Asked, Launch, OnChange},
-    state::{self, Phase, Status},
 };
 
 const LIFETIME: u32 = 90 * 24 * 3600;

@@ -22,7 +22,7 @@ use std::{
 
 use common::{Container, DAEMON, files, noting, settle, shell};
 use rustix::process::{Pid, Signal, kill_process};
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{Drain, Launch, OnChange, Place, Probe, Signal as LaunchSignal, Stop, When, one_worker},
     state::{Exit, Phase},
 };

@@ -18,7 +18,7 @@ use common::{
     tls::{Authority, certify, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tf_plan::node::launch::{Agent, Probe, one_worker};
+use tf_agent_api::launch::{Agent, Probe, one_worker};
 
 /// Answers every connection in a thread.
 fn server(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> NonZeroU16 {

@@ -23,7 +23,7 @@ use common::{
     tls::{Authority, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tf_plan::node::launch::{OnChange, Relay};
+use tf_agent_api::launch::{OnChange, Relay};
 
 const PASSWORD: &str = "Redis-Pass 0123";
 

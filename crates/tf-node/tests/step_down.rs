@@ -23,7 +23,7 @@ use common::{
     tls::{Authority, trust},
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{OnChange, Probe},
     redis::{DIRECTORY, PASSWORD_FILE, PEER_PASSWORD_FILE, Replication},
 };

@@ -15,8 +15,8 @@ use tf_api::{
 
 use crate::{
     members::{self, Membership, Wish},
+    not_ready::{NotReady, Obstacle},
     observed::{Node, Pod},
-    plan::{NotReady, Obstacle},
 };
 
 /// Whether another operator made this pod. It has no node agent.

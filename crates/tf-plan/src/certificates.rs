@@ -14,10 +14,10 @@ use tf_pki::{
 };
 
 use crate::{
-    assess::{shorten, shorten_messages},
+    not_ready::NotReady,
     observed::{Observed, Pod},
-    plan::NotReady,
     reports::{Clarity, Reports},
+    text::{shorten, shorten_messages},
 };
 
 /// How long a resource wants its members' certificates to be good; none if it does not say.

@@ -11,7 +11,7 @@ use tf_api::{
     schema::Port,
 };
 
-use crate::{placement::Placement, plan::NotReady};
+use crate::{not_ready::NotReady, placement::Placement};
 
 /// What a resource uses on its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::{
     net::IpAddr,
 };
 
+use tf_agent_api::launch::{self, Unusable};
 use tf_api::{Managed, contract::Reason, schema::Port};
 use tf_pki::member::{Member, OPERATOR_DOMAIN, service_names};
 
@@ -15,20 +16,12 @@ use crate::{
     declaration::Declaration,
     dependency::Dependency,
     keystone::Keystone,
-    node::launch::{self, Unusable},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::Told,
+    references::References,
 };
-
-/// Objects a resource refers to, so that the runtime can read and watch them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct References {
-    /// Secrets in the resource's namespace.
-    pub secrets: Vec<String>,
-    /// ConfigMaps in the resource's namespace.
-    pub config_maps: Vec<String>,
-}
 
 /// How the node agents of a resource's pods are reached, and what their certificates say.
 #[derive(Clone, Debug, PartialEq, Eq)]

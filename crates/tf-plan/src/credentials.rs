@@ -3,8 +3,9 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 use tf_api::Managed;
+use tf_config_files::url;
 
-use crate::{files::url, observed::Observed, plan::NotReady};
+use crate::{not_ready::NotReady, observed::Observed};
 
 /// Longest text that clients are given, where nobody takes less.
 pub const LONGEST: usize = 255;

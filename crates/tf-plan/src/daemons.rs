@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tf_agent_api::state::{State, Status};
 use tf_api::contract::{ConnectionStatus, DaemonStatus, DaemonTrouble};
 
 use crate::{
     images,
-    node::state::{State, Status},
     observed::{Agent, Pod},
     reports::Reports,
 };
@@ -110,8 +110,9 @@ fn connections(places: &[Place<'_>]) -> Vec<ConnectionStatus> {
 
 #[cfg(test)]
 mod tests {
+    use tf_agent_api::state::{Health, Phase};
+
     use super::*;
-    use crate::node::state::{Health, Phase};
 
     fn pod(index: usize, images: &[(&str, &str)]) -> Pod {
         Pod {

@@ -4,7 +4,7 @@ use tf_api::contract::ConditionType;
 
 use crate::{
     object::{Kind, NODE, POD},
-    rbac::Rule,
+    rule::Rule,
 };
 
 /// A kind whose objects the component creates, changes and deletes.
@@ -242,7 +242,8 @@ mod tests {
     use super::*;
     use crate::{
         object::{CLUSTER_ROLE, CONFIG_MAP, SECRET, STATEFUL_SET},
-        rbac::{Reach, rules},
+        rbac::rules,
+        rule::Reach,
     };
 
     fn peer(kind: KindInfo, reason: &'static str) -> PeerKind {
@@ -339,7 +340,7 @@ mod tests {
     fn rights_are_those_of_each_component_and_are_given_once() {
         type Right = (Reach, &'static str, String, Vec<&'static str>, &'static str);
         let rights = |declaration: &Declaration| -> Vec<Right> {
-            let each = |rule: crate::rbac::Rule| {
+            let each = |rule: crate::rule::Rule| {
                 let verbs = rule.verbs.clone().into_iter();
                 let right = move |verb| (rule.reach, rule.group, rule.resource.clone(), rule.names.clone(), verb);
                 verbs.map(right).collect::<Vec<_>>()

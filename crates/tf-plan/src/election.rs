@@ -7,13 +7,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tf_agent_api::{
+    content::ContentHash,
+    state::{Phase, State},
+};
 use tf_api::contract::DaemonStatus;
 
 use crate::{
-    node::{
-        ContentHash,
-        state::{Phase, State},
-    },
     observed::{Observed, Pod},
     reports::Reports,
     rollout::{Change, Seat},

@@ -6,12 +6,14 @@
 
 use k8s_openapi::api::core::v1::{Container as InitContainer, Volume, VolumeMount};
 use serde_json::{Map, Value};
+use tf_agent_api::{family::IpFamily, launch::Unusable};
 use tf_api::{
     Managed,
     common::Container,
     contract::{Draft, Endpoint, MemberStatus, Reason},
     schema::Port,
 };
+use tf_config_files::Unrepresentable;
 
 use crate::{
     adoption,
@@ -24,18 +26,15 @@ use crate::{
         storage::Data,
         workload::{self, Members},
     },
-    certificates,
-    family::{self, IpFamily},
-    files::Unrepresentable,
-    hibernation::{self, Hibernation},
+    certificates, hibernation,
     images::{self, Builtin, Chosen, Release},
     members::{self, Identities, Joining, Leaving, Membership, SizeRule, Wish},
-    node::launch::Unusable,
+    not_ready::NotReady,
     numbers,
     object::Object,
     observed::{Node, Observed},
     placement::{self, Placement},
-    plan::{News, NotReady, Plan, Rollout},
+    plan::{Hibernation, News, Plan, Rollout},
     reports::Reports,
     resize::Room,
     rollout,
@@ -399,7 +398,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
 
 /// Why there is no member at all.
 fn none_matches(nodes: &[Node], placement: &Placement) -> String {
-    let lacking = family::lacking(nodes, placement);
+    let lacking = members::family::lacking(nodes, placement);
     let why = lacking.map(|lacking| format!(" and has an address ({lacking})")).unwrap_or_default();
     format!("no node matches {}{why}; label nodes or change nodeSelector", placement.describe())
 }

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
+use tf_agent_api::state::Status;
 use tf_api::UpgradeType;
 
 use crate::{
-    node::state::Status,
     observed::{Pod, Workload},
     plan::Drain,
     rollout::{self, Change, DOWN, Decision, Seat},

@@ -3,12 +3,13 @@
 
 use std::fmt;
 
+use tf_agent_api::node;
 use tf_pki::{
     certificate::{Certificate, CertificateError},
     key_file,
 };
 
-use crate::{dependency::Connection, node, secret::SecretData};
+use crate::{connection::Connection, secret::SecretData};
 
 /// Key of a connection Secret with the certificates that a service's own is checked against.
 pub const CA: &str = "ca.crt";

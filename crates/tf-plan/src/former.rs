@@ -15,9 +15,9 @@ use tf_pki::{
 
 use crate::{
     adoption::{self, is_foreign, refused},
-    component::References,
+    not_ready::{NotReady, Obstacle},
     observed::{Former, Observed, Pod},
-    plan::{NotReady, Obstacle},
+    references::References,
 };
 
 /// ConfigMap with the authority that the Go tf-operator's pods trust, whoever signed their certificates.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tf_agent_api::content::frame;
 
 /// Hash of a JSON value, independent of key order: the first 16 hexadecimal digits of SHA-256. Long enough to tell
 /// states of one object apart, short enough for a label or an annotation.
@@ -44,12 +45,6 @@ fn feed(hasher: &mut Sha256, value: &Value) {
         }
         scalar => frame(hasher, scalar.to_string().as_bytes()),
     }
-}
-
-/// Length-prefixed, so that neighbours cannot run into each other.
-pub(crate) fn frame(hasher: &mut Sha256, bytes: &[u8]) {
-    hasher.update((bytes.len() as u64).to_be_bytes());
-    hasher.update(bytes);
 }
 
 fn short(hasher: Sha256) -> String {

@@ -15,25 +15,13 @@ use crate::{
     adoption,
     members::{self, Membership, Wish},
     observed::{Node, Observed},
-    plan::Plan,
+    plan::{Hibernation, Plan},
     reports::{Clarity, Reports},
 };
 
 /// What a resource that hibernates says of itself.
 pub const EXPLANATION: &str = "it hibernates: no server runs, and members with what is on their nodes stay as they are; to wake it remove the \
                                annotation tf.tungsten.io/hibernate";
-
-/// Whether servers are to be stopped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Hibernation {
-    /// Nobody asks for that.
-    #[default]
-    Awake,
-    /// It is asked for and not done, because of this.
-    Held(Reason, String),
-    /// They are.
-    Asleep,
-}
 
 /// What the decision rests on.
 pub struct Question<'a, Cr> {

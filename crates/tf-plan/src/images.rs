@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tf_api::{common::Container, contract::Reason};
 
-use crate::plan::NotReady;
+use crate::not_ready::NotReady;
 
 /// A release of the workload images. Every image of one release carries one tag; mixing tags inside a cluster is not
 /// supported (tf-components 1.1).

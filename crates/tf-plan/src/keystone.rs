@@ -16,14 +16,15 @@ use tf_api::{
     schema::Sensitive,
 };
 
+use tf_agent_api::node;
+use tf_config_files::{Ini, Settings as _, Unrepresentable, url};
+
 pub use self::unused::{ignored, ignored_by_webui};
 use crate::{
-    component::References,
-    files::{Ini, Settings as _, Unrepresentable, url},
     foreign::{self, File},
-    node,
+    not_ready::{NotReady, Obstacle},
     observed::Observed,
-    plan::{NotReady, Obstacle},
+    references::References,
     secret::SecretData,
 };
 

@@ -7,11 +7,13 @@
 //!
 //! Stores whose servers do not find each other by themselves have the members they were founded with, see [`Joining`].
 
+pub mod family;
+
 use std::collections::BTreeMap;
 
 use tf_api::contract::MemberStatus;
 
-use crate::{family, observed::Node, placement::Placement};
+use crate::{observed::Node, placement::Placement};
 
 const NO_GROWTH: &str = "growing a running ensemble needs reconfiguration, which this release does not do";
 

@@ -6,27 +6,26 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Volume;
+use tf_agent_api::launch::OnChange;
 use tf_api::{common::LogLevel, ports, schema::Port};
+use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
 
 use crate::{
     build::{
         pod::{Daemon, Privileges, mount},
         storage::host_path,
     },
-    dependency::Connection,
+    connection::Connection,
     ensemble::sys_log_level,
-    files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
     images::{Builtin, Chosen},
-    node::launch::OnChange,
     sandesh,
+    services::COLLECTOR,
 };
 
 /// The container, for the list of what a component can run.
 pub const CONTAINER: Builtin = Builtin { name: "nodemanager", image: "nodemgr", default: false };
 /// Where the daemon writes its log.
 pub const LOG_DIR: &str = "/var/log/contrail";
-/// Name of the collectors' endpoint.
-pub const COLLECTOR: &str = "collector";
 
 /// What the daemon watches besides the node itself: the part after `contrail-` in its `--nodetype`, and the value of
 /// `NODE_TYPE` by which it and `contrail-status` recognise containers.
@@ -57,7 +56,7 @@ impl NodeType {
         self.into()
     }
 
-    /// Name of the configuration file, which the daemon looks for in [`crate::node::RUN_DIR`].
+    /// Name of the configuration file, which the daemon looks for in [`tf_agent_api::node::RUN_DIR`].
     pub fn file(self) -> String {
         format!("contrail-{}-nodemgr.conf", self.name())
     }
@@ -169,9 +168,9 @@ pub fn volumes() -> Vec<Volume> {
 #[cfg(test)]
 mod tests {
     use tf_api::contract::{Endpoint, Protocol};
+    use tf_config_files::read;
 
     use super::*;
-    use crate::files::read;
 
     fn collectors(nodes: &[&str], tls: bool) -> Connection {
         let endpoint = Endpoint {

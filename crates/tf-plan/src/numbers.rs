@@ -7,12 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tf_api::contract::{MemberStatus, Reason};
 
-use crate::{
-    adoption,
-    observed::Pod,
-    plan::{News, NotReady},
-    reports::Reports,
-};
+use crate::{adoption, not_ready::NotReady, observed::Pod, plan::News, reports::Reports};
 
 /// The members of the status with the numbers that their volumes have. `workload`: the StatefulSet of the resource, if there is one.
 ///
@@ -117,12 +112,10 @@ fn unclear(message: String) -> NotReady {
 #[cfg(test)]
 mod tests {
     use proptest::{prelude::*, sample::subsequence};
+    use tf_agent_api::{cassandra::Facts, state::Status};
 
     use super::*;
-    use crate::{
-        node::{cassandra::Facts, state::Status},
-        observed::Agent,
-    };
+    use crate::observed::Agent;
 
     const SET: &str = "ring-cassandra-statefulset";
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use tf_api::contract::{ConditionType, DaemonStatus, Draft, Endpoint, MemberStatus, Reason};
+use tf_api::contract::{DaemonStatus, Draft, Endpoint, MemberStatus, Reason};
 
-use crate::{hibernation::Hibernation, object::Object, observed::Unavailable, registration::Registration, step::Step};
+use crate::{object::Object, registration::Registration, step::Step};
 
 /// How many ready members make the service usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,18 @@ pub struct Rollout {
     pub wanted: Option<i32>,
     /// Label selector of the pods.
     pub selector: String,
+}
+
+/// Whether servers are to be stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Hibernation {
+    /// Nobody asks for that.
+    #[default]
+    Awake,
+    /// It is asked for and not done, because of this.
+    Held(Reason, String),
+    /// They are.
+    Asleep,
 }
 
 /// What a Node gets and loses.
@@ -172,78 +184,5 @@ impl Plan {
     pub fn workload(&self) -> (&str, &str) {
         let first = self.rollout.as_ref().and_then(|rollout| rollout.workloads.first());
         first.map(|(name, template)| (name.as_str(), template.as_str())).unwrap_or_default()
-    }
-}
-
-/// Why there is no plan, and what is known nevertheless.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NotReady {
-    /// What kind of obstacle it is.
-    pub obstacle: Obstacle,
-    /// Why, for machines.
-    pub reason: Reason,
-    /// Why, for people: what, where, what to do.
-    pub message: String,
-    /// Conditions known so far: dependencies, inputs.
-    pub drafts: Vec<Draft>,
-    /// Paths of spec fields that cannot have an effect.
-    pub ignored: Vec<String>,
-    /// Objects that are applied all the same, because what is waited for is made from them. Nothing else is touched.
-    pub prepared: Vec<Object>,
-}
-
-/// Kinds of obstacles. They differ in what happens next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Something else has to happen first and will be noticed. Not an error.
-    Waiting,
-    /// The user has to change something.
-    Invalid,
-}
-
-/// What cannot be observed has to be seen first.
-impl From<&Unavailable> for NotReady {
-    fn from(why: &Unavailable) -> Self {
-        Self::waiting(why.reason, why.message.clone())
-    }
-}
-
-impl NotReady {
-    fn met(obstacle: Obstacle, reason: Reason, message: String) -> Self {
-        Self { obstacle, reason, message, drafts: Vec::new(), ignored: Vec::new(), prepared: Vec::new() }
-    }
-
-    /// Something else has to happen first.
-    pub fn waiting(reason: Reason, message: impl Into<String>) -> Self {
-        Self::met(Obstacle::Waiting, reason, message.into())
-    }
-
-    /// The user has to change something.
-    pub fn invalid(reason: Reason, message: impl Into<String>) -> Self {
-        Self::met(Obstacle::Invalid, reason, message.into())
-    }
-
-    /// An input that the spec names is missing or does not parse.
-    pub fn input(reason: Reason, message: impl Into<String>) -> Self {
-        let message = message.into();
-        let mut not_ready = Self::waiting(reason, message.clone());
-        not_ready.drafts.push(Draft::fails(ConditionType::InputsReady, reason, message));
-        not_ready
-    }
-
-    /// The content of a Secret has to be changed by somebody.
-    pub fn secret(message: impl Into<String>) -> Self {
-        Self { obstacle: Obstacle::Invalid, ..Self::input(Reason::SecretInvalid, message) }
-    }
-
-    /// Adds conditions known so far; the ones already present win.
-    #[must_use]
-    pub fn with_drafts(mut self, drafts: impl IntoIterator<Item = Draft>) -> Self {
-        for draft in drafts {
-            if self.drafts.iter().all(|present| present.kind != draft.kind) {
-                self.drafts.push(draft);
-            }
-        }
-        self
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use tf_agent_api::content::ContentHash;
 use tf_api::{
     Managed,
     contract::{ConditionStatus, ConditionType, DaemonStatus, MemberStatus, Reason},
@@ -18,7 +19,6 @@ use crate::{
     certificates, daemons,
     election::{Election, Line},
     fleet::{self, Lane, View, Wave},
-    node::ContentHash,
     observed::{Node, Observed, Pod},
     plan::{Mark, Plan},
     reports::{self, Clarity, Reports, pod_of},

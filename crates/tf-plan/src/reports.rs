@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
+use tf_agent_api::{
+    content::ContentHash,
+    state::{HostFiles, Phase, State, Status},
+    vrouter,
+};
 use tf_api::{Managed, contract::MemberStatus};
 
 use crate::{
-    node::{
-        ContentHash,
-        state::{HostFiles, Phase, State, Status},
-        vrouter,
-    },
     observed::{Agent, Observed, Pod, Workload},
     rollout::{self, Change, Decision},
     status,

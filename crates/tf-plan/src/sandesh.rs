@@ -3,19 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use tf_agent_api::{
+    launch::{Connections, Level, Tell, Unusable, port},
+    node,
+};
 use tf_api::{common::LogLevel, schema::Port};
+use tf_config_files::{Section, Settings as _};
 
 use crate::{
-    dependency::Connection,
+    connection::Connection,
     ensemble::sys_log_level,
-    files::{Section, Settings as _},
     foreign::{Foreign, Service},
-    node::{
-        self,
-        launch::{Connections, Level, Tell, Unusable, port},
-    },
-    nodemanager::COLLECTOR,
-    services::Rabbitmq,
+    services::{COLLECTOR, Rabbitmq},
 };
 
 /// Name of the section.

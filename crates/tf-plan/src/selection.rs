@@ -10,8 +10,8 @@ use tf_api::{
 
 use crate::{
     images::{self, Builtin, Chosen, Release},
+    not_ready::NotReady,
     observed::Operator,
-    plan::NotReady,
 };
 
 const HOST: &str = "it sets up the host (kernel settings, tools in /usr/bin), which is the vRouter's business";

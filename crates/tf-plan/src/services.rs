@@ -11,20 +11,22 @@ use tf_api::{
     contract::{ConditionType, Draft, MemberStatus, Reason},
     dependencies::DependencySource,
 };
+use tf_config_files::url;
 
 use crate::{
-    dependency::{Connection, Dependency, Need, SecretUse},
-    files::url,
+    connection::Connection,
+    dependency::{Dependency, Need, SecretUse},
     foreign::{Foreign, Service},
-    nodemanager::COLLECTOR,
+    not_ready::NotReady,
     object::Kind,
-    plan::NotReady,
 };
 
 /// Endpoint of Cassandra.
 pub const CQL: &str = "cql";
 /// Endpoint of RabbitMQ.
 pub const AMQP: &str = "amqp";
+/// Endpoint of the collectors.
+pub const COLLECTOR: &str = "collector";
 
 /// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing.
 pub fn dependency(

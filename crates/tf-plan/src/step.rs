@@ -1,9 +1,8 @@
 //! The one thing that a pass may do to a member that runs.
 
-use crate::{
-    node::{ContentHash, cassandra, rabbitmq::Membership, redis, zookeeper::Reconfigure},
-    observed::Pod,
-};
+use tf_agent_api::{cassandra, content::ContentHash, rabbitmq::Membership, redis, zookeeper::Reconfigure};
+
+use crate::observed::Pod;
 
 /// A step. Each names the pod it is for by uid, so that one that was replaced meanwhile is never hit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! `vnc_api_lib.ini`: how everything written in Python finds the config API and logs in (tf-components 1.5).
 
-use crate::{
-    files::{Ini, Separator::Comma, Settings as _, Unrepresentable, url},
-    foreign::Foreign,
-    keystone::Keystone,
-    node,
-};
+use tf_agent_api::node;
+use tf_config_files::{Ini, Separator::Comma, Settings as _, Unrepresentable, url};
+
+use crate::{foreign::Foreign, keystone::Keystone};
 
 /// Name of the file, which the library looks for in [`node::RUN_DIR`].
 pub const FILE: &str = "vnc_api_lib.ini";
@@ -78,9 +76,10 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
 #[cfg(test)]
 mod tests {
     use tf_api::{common::KeystoneVersion, schema::Sensitive};
+    use tf_config_files::read;
 
     use super::*;
-    use crate::{dependency::Connection, files::read, foreign::Service};
+    use crate::{connection::Connection, foreign::Service};
 
     fn keystone() -> Keystone {
         Keystone {

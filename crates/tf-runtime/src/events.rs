@@ -9,13 +9,13 @@ use kube::{
     Client,
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
+use tf_agent_api::{cassandra::Change, rabbitmq::Membership, redis, zookeeper::Reconfigure};
 use tf_api::{
     Managed,
     contract::{ConditionStatus, ConditionType, Contract, Draft, Reason},
 };
 use tf_pki::review::Denial;
 use tf_plan::{
-    node::{cassandra::Change, rabbitmq::Membership, redis, zookeeper::Reconfigure},
     object::{CERTIFICATE_SIGNING_REQUEST, Object, POD},
     plan::News,
     status,

@@ -124,7 +124,7 @@ async fn tunnel(proxy: &str, host: &str, port: u16) -> Result<Box<dyn Stream>, E
     let (mut sender, connection) =
         http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await.map_err(unreachable)?;
     tokio::spawn(connection.with_upgrades());
-    let authority = tf_plan::files::url::authority(host, port);
+    let authority = tf_config_files::url::authority(host, port);
     let request = Request::connect(&authority).header(header::HOST, &authority).body(Empty::new());
     let answer = sender.send_request(request.map_err(unreachable)?).await.map_err(unreachable)?;
     if !answer.status().is_success() {

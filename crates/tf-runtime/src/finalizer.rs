@@ -153,9 +153,10 @@ mod tests {
     use tf_plan::{
         component::Component,
         declaration::Owned,
+        not_ready::NotReady,
         object::CLUSTER_ROLE,
         observed::{Observed, Unavailable},
-        plan::{NotReady, Plan},
+        plan::Plan,
     };
     use tower::BoxError;
 

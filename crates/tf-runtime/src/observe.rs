@@ -13,7 +13,7 @@ use tf_plan::{
     component::Component,
     declaration::{Read, foreign_key},
     dependency::snapshot_key,
-    family,
+    members::family,
     object::{CONFIG_MAP, Kind, NODE, POD, SECRET},
     observed::{Observed, Operator, Source, Spec, Specs, Unavailable, Unseen, Workload},
     secret::SecretData,

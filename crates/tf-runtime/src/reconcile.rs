@@ -14,9 +14,9 @@ use tf_api::{
 use tf_plan::{
     assess::Outcome,
     component::Component,
-    hibernation::Hibernation,
+    not_ready::{NotReady, Obstacle},
     observed::Observed,
-    plan::{NotReady, Obstacle, Plan},
+    plan::{Hibernation, Plan},
     registration::{self, Progress},
     status,
     step::Step,

@@ -8,11 +8,9 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
 use serde_json::json;
+use tf_agent_api::content::ContentHash;
 use tf_api::names;
-use tf_plan::{
-    node::ContentHash,
-    step::{Step, Target},
-};
+use tf_plan::step::{Step, Target};
 
 use crate::{agents::Agents, error::RequestError, metrics::Metrics, object::Key};
 

@@ -11,7 +11,7 @@ use tf_api::contract::Reason;
 use tf_plan::{
     assess::{Outcome, Situation, assess},
     component::Component,
-    plan::NotReady,
+    not_ready::NotReady,
 };
 
 use crate::{

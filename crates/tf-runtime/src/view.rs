@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use tf_agent_api::state::Status;
 use tf_api::Managed;
 use tf_pki::lifetime::Validity;
-use tf_plan::{node::state::Status, observed::Pod};
+use tf_plan::observed::Pod;
 
 use crate::{
     agents::Agents,
@@ -87,10 +88,8 @@ fn dates(pods: &[Pod], said: impl Fn(&Pod) -> Option<Status>) -> (Option<Timesta
 mod tests {
     use std::collections::BTreeMap;
 
-    use tf_plan::{
-        node::state::{Certificate, HostFiles},
-        observed,
-    };
+    use tf_agent_api::state::{Certificate, HostFiles};
+    use tf_plan::observed;
 
     use super::*;
 

@@ -15,8 +15,7 @@ use http::Request;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::request::Verb;
-use crate::wait::eventually;
+use crate::{request::Verb, wait::eventually};
 
 /// A position in the audit log, always behind a complete line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

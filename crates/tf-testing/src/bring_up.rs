@@ -10,16 +10,18 @@ use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
 
-use crate::assets::{self, Tool};
-use crate::components::{AUDIT_POLICY, Component, Programs, STAGES, spec};
-use crate::folder::{Folder, write_atomically};
-use crate::kubeconfig::{self, Credential, Endpoint};
-use crate::options::{Options, Tier};
-use crate::pki::{Authority, write_pair, write_service_account_key};
-use crate::ports::Ports;
-use crate::process::Process;
-use crate::real::dns;
-use crate::wait::eventually;
+use crate::{
+    assets::{self, Tool},
+    components::{AUDIT_POLICY, Component, Programs, STAGES, spec},
+    folder::{Folder, write_atomically},
+    kubeconfig::{self, Credential, Endpoint},
+    options::{Options, Tier},
+    pki::{Authority, write_pair, write_service_account_key},
+    ports::Ports,
+    process::Process,
+    real::dns,
+    wait::eventually,
+};
 
 /// How long an API server may take to answer. It needs 4 to 10 s when the machine is not otherwise busy.
 const READY_WITHIN: Duration = Duration::from_mins(2);

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::folder::Folder;
-use crate::options::{Options, Tier};
-use crate::ports::Ports;
-use crate::process::Spec;
+use crate::{
+    folder::Folder,
+    options::{Options, Tier},
+    ports::Ports,
+    process::Spec,
+};
 
 /// What may be audited: everything but the renewals of node leases, which are most of all requests and nobody's to
 /// count. Metadata level, each request once (a watch when it begins and when it ends).

@@ -14,11 +14,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{Identity, stop_all};
-use crate::options::Options;
-use crate::process;
-use crate::real::cgroup::Group;
-use crate::real::network::Network;
+use crate::{
+    identity::{Identity, stop_all},
+    options::Options,
+    process,
+    real::{cgroup::Group, network::Network},
+};
 
 /// How long the processes of a lab as a whole have to end before they are killed. Its data is removed afterwards, so
 /// there is nothing worth waiting for.

@@ -16,9 +16,10 @@ use tf_api::{
 use tf_plan::{
     assess::{Applied, Outcome, Situation, assess},
     component::Component,
+    not_ready::NotReady,
     object::{CONFIG_MAP, SECRET},
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure::Told,
     registration::{self, Progress, Registration, decide::decide},
     step::Step,

@@ -8,8 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use crate::folder::write_atomically;
-use crate::pki::Pair;
+use crate::{folder::write_atomically, pki::Pair};
 
 /// Who the holder of a kubeconfig is.
 pub enum Credential<'a> {

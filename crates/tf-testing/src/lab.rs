@@ -12,18 +12,21 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
-use crate::audit::{Audit, Mark};
-use crate::components::Component;
-use crate::config_api::ConfigApis;
-use crate::folder::{self, Folder, LabRecord};
-use crate::identity::{Identity, Usage};
-use crate::kubeconfig::{self, Credential, Endpoint};
-use crate::nodes::Nodes;
-use crate::options::{IpFamily, Options, Tier};
-use crate::process::{self, Process, Spec};
-use crate::proxy::Proxy;
-use crate::real::RealNodes;
-use crate::{bring_up, manifests, real};
+use crate::{
+    audit::{Audit, Mark},
+    bring_up,
+    components::Component,
+    config_api::ConfigApis,
+    folder::{self, Folder, LabRecord},
+    identity::{Identity, Usage},
+    kubeconfig::{self, Credential, Endpoint},
+    manifests,
+    nodes::Nodes,
+    options::{IpFamily, Options, Tier},
+    process::{self, Process, Spec},
+    proxy::Proxy,
+    real::{self, RealNodes},
+};
 
 /// How long a token of [`Lab::service_account_kubeconfig`] is valid, in seconds: longer than any test.
 const TOKEN_SECONDS: i64 = 24 * 3600;

@@ -7,8 +7,9 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tf_agent_api::node;
 use tf_api::contract::{ConditionStatus, ConditionType};
-use tf_plan::{component::Component, keystone, node, observed::Observed};
+use tf_plan::{component::Component, keystone, observed::Observed};
 use tf_sim::{
     keystone::{Account, Guard, Identity, Login, Played},
     options::Pair,

@@ -19,8 +19,7 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, P
 use serde_json::{Value, json};
 use tf_api::names::NODE_CONTROL_PLANE;
 
-use crate::options::IpFamily;
-use crate::wait::eventually;
+use crate::{options::IpFamily, wait::eventually};
 
 /// The label, as `key=value`, of nodes that kwok plays; a real node in the same lab does not have it.
 pub const MANAGED: &str = "lab.tungsten.io/node=simulated";

@@ -17,9 +17,11 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::folder::{Folder, write_atomically};
-use crate::identity::{Identity, Usage, stop_all};
-use crate::real::cgroup;
+use crate::{
+    folder::{Folder, write_atomically},
+    identity::{Identity, Usage, stop_all},
+    real::cgroup,
+};
 
 /// How long a process has to act on SIGTERM before it is killed.
 pub const GRACE: Duration = Duration::from_secs(5);

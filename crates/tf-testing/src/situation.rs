@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rcgen::CertifiedKey;
 use serde_json::{Value, json};
+use tf_agent_api::launch::{Launch, OnChange};
 use tf_api::Managed;
+use tf_config_files::read;
 use tf_plan::{
-    files::read,
-    node::launch::{Launch, OnChange},
     object::{CONFIG_MAP, Kind, SECRET, STATEFUL_SET},
     plan::Plan,
 };

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use tf_agent_api::state::{Health, Phase, State, Status};
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    node::state::{Health, Phase, State, Status},
     observed::{Agent, Certificate, Observed, Pod, Source, Workload},
     plan::Plan,
     step::Step,

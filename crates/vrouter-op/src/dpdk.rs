@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use tf_plan::{
-    images::Builtin,
-    node::{
-        self,
-        host::{FORWARD_WORDS, STATE_DIR},
-        launch::{Launch, OnChange, Signal, Stop},
-    },
-    plan::NotReady,
+use tf_agent_api::{
+    host::{FORWARD_WORDS, STATE_DIR},
+    launch::{Launch, OnChange, Signal, Stop},
+    node,
 };
+use tf_plan::{images::Builtin, not_ready::NotReady};
 
 use crate::{
     config::agent,

@@ -7,9 +7,9 @@ use k8s_openapi::{api::core::v1::Toleration, apimachinery::pkg::apis::meta::v1::
 use tf_api::{Managed, UpgradeStrategy, Vrouter, contract::Reason, names};
 use tf_plan::{
     build::identity::{Identity, REMOVAL},
+    not_ready::NotReady,
     observed::Node,
     placement::{self, Placement},
-    plan::NotReady,
 };
 
 use crate::strategy;

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use tf_agent_api::{
+    launch::{Cni, Identity, Launch, Lists, OnChange, PATIENCE, Probe, Settings, port},
+    node,
+};
 use tf_api::ports;
 use tf_plan::{
     component::Agents,
-    keystone, node,
-    node::launch::{Cni, Identity, Launch, Lists, OnChange, PATIENCE, Probe, Settings, port},
+    keystone,
     nodemanager::{self, NodeType},
-    plan::NotReady,
+    not_ready::NotReady,
     sandesh, vnc_api,
 };
 

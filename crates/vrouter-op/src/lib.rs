@@ -22,13 +22,15 @@ use tf_api::{
 };
 use tf_plan::{
     cluster,
-    component::{self, Agents, References},
+    component::{self, Agents},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
+    not_ready::NotReady,
     object::{CONFIG_MAP, DAEMON_SET, Kind, SECRET, SERVICE_ACCOUNT},
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::{Told, told_of_nodes},
+    references::References,
 };
 
 use crate::parameters::Parameters;

@@ -4,6 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use serde_json::{Map, Value, json};
+use tf_agent_api::{
+    content::ContentHash,
+    family::IpFamily,
+    launch::file_name,
+    node,
+    template::{self, Local},
+};
 use tf_api::{
     Managed, Vrouter,
     common::PodConfiguration,
@@ -21,18 +28,13 @@ use tf_plan::{
     cluster::Cluster,
     component::Agents,
     dependency::{self, Dependency, Need},
-    family::IpFamily,
     hibernation, images, keystone,
-    node::{
-        self, ContentHash,
-        launch::file_name,
-        template::{self, Local},
-    },
     nodemanager::{self, NodeType},
+    not_ready::NotReady,
     object::{CONFIG_MAP, Kind, Object},
     observed::{Observed, Pod},
     placement,
-    plan::{NotReady, Plan, Rollout},
+    plan::{Plan, Rollout},
     procedure, sandesh,
     secret::SecretData,
     selection::{Offer, Selection, Uses},

@@ -14,6 +14,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 use serde_json::json;
+use tf_agent_api::{host::PREFLIGHT, node};
 use tf_api::{
     Vhost0, Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port,
 };
@@ -26,9 +27,8 @@ use tf_plan::{
     cluster::{Cluster, Platform},
     hash,
     images::{self, Builtin, Chosen, ImageOverrides, Release},
-    node::{self, host::PREFLIGHT},
     nodemanager::{self, NodeType},
-    plan::NotReady,
+    not_ready::NotReady,
 };
 
 use crate::{

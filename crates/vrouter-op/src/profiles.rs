@@ -13,8 +13,8 @@ use tf_api::{
     kinds::VROUTER_PROFILE, schema::Sensitive,
 };
 use tf_plan::{
+    not_ready::NotReady,
     observed::{Observed, Specs},
-    plan::NotReady,
 };
 
 use crate::{

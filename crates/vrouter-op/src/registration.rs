@@ -7,17 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use tf_agent_api::vrouter::Facts;
 use tf_api::{
     Vrouter,
     contract::{ConditionType, Endpoint, Protocol, Reason},
 };
 use tf_plan::{
-    dependency::Connection,
-    node::vrouter::Facts,
+    connection::Connection,
+    not_ready::NotReady,
     observed::{Node, Observed, Pod},
-    plan::{NotReady, Plan},
+    plan::Plan,
     registration::{
-        self, Client,
+        client::{self, Client},
         decide::{Scope, Wanted, Within},
         mark::Owner,
         record::{FqName, Ownership, Property, Record, Reference, Setting},
@@ -72,7 +73,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
     let (nodes, pods) = match (world.observed.nodes.known(), world.observed.pods.known()) {
         (Ok(nodes), Ok(pods)) => (nodes, pods),
         (Err(why), _) | (_, Err(why)) => {
-            registration::impossible(plan, why.message.clone());
+            client::impossible(plan, why.message.clone());
             return Ok(());
         }
     };
@@ -85,7 +86,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
                  {HOSTNAME} out of envVariablesConfig, or give each of them a Vrouter of its own",
                 facts.name
             );
-            registration::impossible(plan, why);
+            client::impossible(plan, why);
             return Ok(());
         }
     }

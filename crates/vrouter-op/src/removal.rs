@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Container;
+use tf_agent_api::{family::IpFamily, node};
 use tf_api::{Managed, Vrouter, common::PodConfiguration, names};
 use tf_plan::{
     build::{
@@ -15,8 +16,7 @@ use tf_plan::{
         pod::{self, PodShape, Privileges, security_context},
         workload,
     },
-    family::IpFamily,
-    images, node,
+    images,
     object::Object,
     observed::{Node, Observed, Pod},
     placement,

@@ -14,12 +14,13 @@ use tf_api::{
     kinds::{ANALYTICS, CONFIG, CONTROL},
     ports,
 };
+use tf_config_files::url::authority;
 use tf_plan::{
     build::identity::Identity,
-    dependency::{Connection, Dependency, Need, Resolved, endpoint_of_map},
-    files::url::authority,
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved, endpoint_of_map},
     foreign::{Foreign, Service},
-    plan::NotReady,
+    not_ready::NotReady,
     sandesh,
     services::dependency,
 };

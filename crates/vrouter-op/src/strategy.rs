@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tf_api::{ModuleReload, UpgradeStrategy, UpgradeType, Vhost0, Vrouter, contract::Reason};
 use tf_plan::{
     fleet::{Lane, Share, Strategy},
-    plan::NotReady,
+    not_ready::NotReady,
 };
 
 use crate::{groups::Group, parameters::Parameters};

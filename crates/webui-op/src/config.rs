@@ -5,11 +5,9 @@
 //! said of it, and its pages find nobody on the loopback address.
 
 use serde_json::json;
+use tf_agent_api::node;
 use tf_api::{common::LogLevel, ports};
-use tf_plan::{
-    files::{Js, Unrepresentable, url},
-    node,
-};
+use tf_config_files::{Js, Unrepresentable, url};
 
 use crate::{
     login::Login,

@@ -1,6 +1,7 @@
 //! The containers of a member: what each runs, may do, and sees.
 
 use k8s_openapi::api::core::v1::Volume;
+use tf_agent_api::node;
 use tf_api::{ports, schema::Port};
 use tf_plan::{
     build::{
@@ -9,7 +10,6 @@ use tf_plan::{
         storage::{self, host_path},
     },
     images::{Builtin, Chosen},
-    node,
 };
 
 use crate::config::LOG_DIR;

@@ -6,12 +6,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use tf_api::ports;
-use tf_plan::{
-    component::Agents,
-    keystone, node,
-    node::launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, one_worker, port},
+use tf_agent_api::{
+    launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, one_worker, port},
+    node,
 };
+use tf_api::ports;
+use tf_plan::{component::Agents, keystone};
 
 use crate::{config, containers::WEB, login::Login, services::Services};
 

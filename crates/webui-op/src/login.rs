@@ -9,8 +9,8 @@ use tf_plan::{
     build::identity,
     credentials::{Credential, Generator},
     keystone::{self, Keystone},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     secret::SecretData,
 };
 

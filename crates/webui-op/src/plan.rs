@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use tf_agent_api::launch::file_name;
 use tf_api::{
     Managed as _, Webui,
     contract::{Draft, Protocol},
@@ -21,9 +22,9 @@ use tf_plan::{
     dependency,
     ensemble::{Ensemble, Parts, Traits},
     hibernation, keystone,
-    node::launch::file_name,
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure, selection,
 };
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use tf_agent_api::state::{Phase, State, Status};
 use tf_api::{Webui, kinds::WebuiModule};
 use tf_plan::{
     images::Chosen,
-    node::state::{Phase, State, Status},
     observed::{Observed, Pod},
     reports::Reports,
 };

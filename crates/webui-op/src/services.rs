@@ -7,11 +7,12 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, CONTROL, REDIS},
     ports,
 };
+use tf_config_files::url;
 use tf_plan::{
-    dependency::{Connection, Dependency, Need, Resolved, SecretUse},
-    files::url,
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved, SecretUse},
     foreign::{File, Foreign, Service},
-    plan::NotReady,
+    not_ready::NotReady,
     services::{CQL, Cassandra, dependency, unusable},
 };
 

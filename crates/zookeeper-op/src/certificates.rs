@@ -4,11 +4,11 @@
 //! The operators' authority is trusted in every mode, so it is the bridge between all others: before anybody shows a
 //! certificate of its node, everybody trusts those of the nodes, and nobody stops trusting them before nobody shows one.
 
+use tf_agent_api::{launch, state::HostFiles};
 use tf_api::{
     Zookeeper,
     kinds::{CertificatesMode, Modes},
 };
-use tf_plan::node::{launch, state::HostFiles};
 
 use crate::{
     modes::{self, Seen},

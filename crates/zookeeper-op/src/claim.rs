@@ -1,10 +1,10 @@
 //! What an ensemble has to itself on its nodes: its directory and its ports ([`tf_plan::claim`]).
 
+use tf_agent_api::node;
 use tf_api::{Managed as _, Zookeeper, ZookeeperConfiguration, schema::Port};
 use tf_plan::{
     build::{identity::Identity, storage},
     claim::{Belongings, Kind},
-    node,
 };
 
 use crate::{

@@ -8,21 +8,19 @@ use std::collections::BTreeMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha1::{Digest as _, Sha1};
+use tf_agent_api::{
+    launch::{HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
+    node::{KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM},
+    zookeeper::{SUPER_FILE, Server},
+};
 use tf_api::{
     ZookeeperConfiguration,
     common::LogLevel,
     kinds::{ClientAuthentication, PlainClients, QuorumTlsMode},
     schema::Port,
 };
-use tf_plan::{
-    component::Agents,
-    files::{Properties, Settings as _, Unrepresentable},
-    node::{
-        KEYSTORE_PEM, RUN_DIR, TRUSTSTORE_PEM,
-        launch::{HostFiles, Identity, Launch, OnChange, Place, Probe, Signal, Stop, Unusable, When, port},
-        zookeeper::{SUPER_FILE, Server},
-    },
-};
+use tf_config_files::{Properties, Settings as _, Unrepresentable};
+use tf_plan::component::Agents;
 
 /// The user that may change the list of members.
 const SUPER: &str = "super";

@@ -16,12 +16,13 @@ use tf_plan::{
     component::{self, Agents},
     credentials::{Credential, Generator},
     declaration::{Declaration, Owned, Read},
+    not_ready::NotReady,
     object::{
         CONFIG_MAP, Kind, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT,
         STATEFUL_SET,
     },
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure::{Told, told},
 };
 

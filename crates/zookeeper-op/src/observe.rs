@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tf_agent_api::zookeeper::{Facts, Server, Servers};
 use tf_api::{Zookeeper, contract::MemberStatus, kinds::PlainClients};
 use tf_plan::{
     adoption,
     members::{self, SizeRule},
-    node::zookeeper::{Facts, Server, Servers},
     observed::{Node, Observed, Pod},
     placement::Placement,
     reports::{Clarity, Reports, pod_of},

@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, json};
+use tf_agent_api::{
+    content::ContentHash,
+    launch, node,
+    zookeeper::{SUPER_FILE, Servers},
+};
 use tf_api::{
     Managed as _, Zookeeper, ZookeeperConfiguration,
     contract::{MemberStatus, Protocol, Reason},
@@ -21,13 +26,10 @@ use tf_plan::{
     hibernation,
     images::Builtin,
     members::{self, Identities, Joining, Leaving, Membership, SizeRule},
-    node::{
-        self, ContentHash, launch,
-        zookeeper::{SUPER_FILE, Servers},
-    },
     nodemanager::NodeType,
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     reports::Clarity,
 };
 

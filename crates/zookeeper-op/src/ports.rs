@@ -1,7 +1,7 @@
 //! Ports that cannot be: two uses of one, and other ones than an ensemble that runs has in its list of members.
 
 use tf_api::{Zookeeper, ZookeeperConfiguration, contract::Reason};
-use tf_plan::plan::NotReady;
+use tf_plan::not_ready::NotReady;
 
 use crate::config;
 

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tf_agent_api::{
+    content::ContentHash,
+    zookeeper::{Reconfigure, Servers},
+};
 use tf_api::{
     Zookeeper,
     contract::{ConditionType, Draft, Reason},
@@ -14,10 +18,6 @@ use tf_api::{
 };
 use tf_plan::{
     adoption, daemons,
-    node::{
-        ContentHash,
-        zookeeper::{Reconfigure, Servers},
-    },
     observed::{Observed, Pod},
     plan::Plan,
     procedure,

@@ -13,8 +13,10 @@ use tf_cli::status::{Daemons, text, trees};
 use tf_testing::Lab;
 use tokio::time::timeout;
 
-use crate::kubectl_tf::program;
-use crate::support::{APPLY, JSON, MERGE, SOON, collection, defined, get, namespace, path_of, send};
+use crate::{
+    kubectl_tf::program,
+    support::{APPLY, JSON, MERGE, SOON, collection, defined, get, namespace, path_of, send},
+};
 
 const NAMESPACE: &str = "told";
 

@@ -6,10 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, Subject};
 use serde_json::{Value, json};
 use tf_api::kinds;
-use tf_plan::{
-    declaration::Declaration,
-    rbac::{self, Reach},
-};
+use tf_plan::{declaration::Declaration, rbac, rule::Reach};
 use tf_testing::{
     helm::{self, Rendering},
     operators,

@@ -24,10 +24,12 @@ use tf_testing::{
     work::{self, Work},
 };
 
-use crate::picture::{nothing_is_told, one_tree_is_shown, pods_are_as_documented};
-use crate::support::{
-    Chronicle, EXAMPLE, FLEET, MEMBERS, became_ready_once, each_pod_started_once, explain, lines, manifest, settled,
-    writes,
+use crate::{
+    picture::{nothing_is_told, one_tree_is_shown, pods_are_as_documented},
+    support::{
+        Chronicle, EXAMPLE, FLEET, MEMBERS, became_ready_once, each_pod_started_once, explain, lines, manifest,
+        settled, writes,
+    },
 };
 
 /// Nodes beside the control nodes, as many as the clusters have that are usual.

@@ -24,8 +24,10 @@ use tf_testing::{
     wait::eventually,
 };
 
-use crate::credentials::{Name, generated};
-use crate::support::{EXAMPLE, FLEET, delete, explain, label, lines, settled, uids, writes};
+use crate::{
+    credentials::{Name, generated},
+    support::{EXAMPLE, FLEET, delete, explain, label, lines, settled, uids, writes},
+};
 
 /// Kind and name of everything in the namespace of a cluster, Events apart: they expire.
 async fn inventory(cluster: &Cluster) -> Result<BTreeSet<String>> {

@@ -5,7 +5,7 @@ use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Secret};
 use kube::api::{Api, ListParams};
 use serde_json::json;
 use tf_api::kinds::{CONFIG, RABBITMQ};
-use tf_plan::files::read;
+use tf_config_files::read;
 use tf_testing::Cluster;
 
 use crate::support::{cluster, config_with_keystone, made, member, secret, told};

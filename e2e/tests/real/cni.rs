@@ -17,8 +17,10 @@ use tf_testing::{Lab, RealNode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::vhost0::{self, AGENTS};
-use crate::{SOON, load_tools, run, says};
+use crate::{
+    SOON, load_tools, run, says,
+    vhost0::{self, AGENTS},
+};
 
 /// The lab's configuration of a node, and the vRouter's.
 const LAB: &str = "10-lab.conflist";

@@ -13,10 +13,11 @@ use tf_testing::resources::{self, Resource};
 use tf_testing::wait::eventually;
 use tf_testing::{IpFamily, Lab, Options, skip};
 
-use crate::store::{NAMESPACE, Store, members};
-use crate::zookeeper::journal::Journal;
-use crate::zookeeper::membership;
-use crate::{SOON, cassandra, rabbitmq, redis, zookeeper};
+use crate::{
+    SOON, cassandra, rabbitmq, redis,
+    store::{NAMESPACE, Store, members},
+    zookeeper::{self, journal::Journal, membership},
+};
 
 /// A test of a store on so many nodes.
 async fn with(store: Store, nodes: u32, test: impl AsyncFnOnce(&Lab, &Client) -> Result<()>) -> Result<()> {

@@ -13,8 +13,10 @@ use tf_testing::RealNode;
 use tf_testing::resources;
 use tf_testing::wait::eventually;
 
-use crate::store::NAMESPACE;
-use crate::vhost0::{AGENTS, addresses, is_switched, label, pod_of};
+use crate::{
+    store::NAMESPACE,
+    vhost0::{AGENTS, addresses, is_switched, label, pod_of},
+};
 
 /// For an agent to stop, and what it left to be undone.
 const REMOVED: Duration = Duration::from_mins(2);

@@ -17,9 +17,12 @@ use tf_testing::{Lab, Options, RealNode};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::managers::Manager;
-use crate::store::{NAMESPACE, Store, Turn};
-use crate::{cni, kubectl_tf, removal};
+use crate::{
+    cni, kubectl_tf,
+    managers::Manager,
+    removal,
+    store::{NAMESPACE, Store, Turn},
+};
 
 const OPERATOR: &str = "vrouter-op";
 /// The Vrouter, for what is looked at when the test fails.

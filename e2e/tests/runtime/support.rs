@@ -22,7 +22,8 @@ use tf_api::{KindInfo, kinds};
 use tf_plan::{
     component::Component as _,
     object::{CONFIG_MAP, Kind},
-    rbac::{Reach, Rule, rules},
+    rbac::rules,
+    rule::{Reach, Rule},
 };
 use tf_testing::{
     Entry, IpFamily, Lab, Mark, Options, SharedLab,

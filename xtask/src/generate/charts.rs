@@ -4,7 +4,10 @@ use std::{fmt::Write as _, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tf_api::names::ANNOTATION_DELETION_PROTECTION;
-use tf_plan::rbac::{Reach, Rule, rules};
+use tf_plan::{
+    rbac::rules,
+    rule::{Reach, Rule},
+};
 
 use super::{Files, OPERATORS, Operator, crds, values};
 

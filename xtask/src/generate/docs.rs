@@ -4,7 +4,10 @@ use std::{fmt::Write as _, path::PathBuf};
 
 use strum::VariantArray;
 use tf_api::contract::{ConditionType, Reason};
-use tf_plan::rbac::{Reach, Rule, rules};
+use tf_plan::{
+    rbac::rules,
+    rule::{Reach, Rule},
+};
 
 use super::{Files, OPERATORS};
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::NamedTempFile;
-use tf_plan::node::USER;
+use tf_agent_api::node::USER;
 
 use super::{cache, layer::Layer};
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use tf_plan::node::USER;
+use tf_agent_api::node::USER;
 
 use super::{
     archive::Image,

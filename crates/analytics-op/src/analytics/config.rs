@@ -3,21 +3,22 @@
 //! What older tools render and the collector ignores is left out, and so are thresholds that are its own. It opens the port for structured
 //! syslog only where a file says so: none does, because whoever reaches that port may write.
 
+use tf_agent_api::node;
 use tf_api::{
     AnalyticsConfiguration,
     common::{AaaMode, LogLevel},
     contract::MemberStatus,
 };
+use tf_config_files::{
+    Ini, Section,
+    Separator::{Blank, Comma},
+    Settings as _, Unrepresentable,
+    url::authority,
+};
 use tf_plan::{
-    files::{
-        Ini, Section,
-        Separator::{Blank, Comma},
-        Settings as _, Unrepresentable,
-        url::authority,
-    },
     foreign::{File, Foreign},
     keystone::Keystone,
-    node, sandesh,
+    sandesh,
     services::{Cassandra, Login, configdb},
 };
 

@@ -1,11 +1,12 @@
 //! The containers of a member: what each runs and which ports it has.
 
+use tf_agent_api::node;
 use tf_api::{AnalyticsConfiguration, schema::Port};
 use tf_plan::{
     build::pod::Daemon,
     images::{Builtin, Chosen},
-    node,
-    nodemanager::{self, COLLECTOR as COLLECTOR_ENDPOINT, NodeType},
+    nodemanager::{self, NodeType},
+    services::COLLECTOR as COLLECTOR_ENDPOINT,
 };
 
 use crate::{

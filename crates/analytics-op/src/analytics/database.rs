@@ -8,8 +8,8 @@ use tf_api::{
 };
 use tf_plan::{
     dependency::{Dependency, Need, wait_to_see},
+    not_ready::NotReady,
     observed::Observed,
-    plan::NotReady,
     services::{CQL, dependency},
 };
 

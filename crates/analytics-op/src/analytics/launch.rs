@@ -3,13 +3,9 @@
 //! The collector serves when NodeStatus says `Functional`. To the API that would be too much: it is not while one Redis of any node is away,
 //! and answers all the same, so an answer counts, and what it is not connected to is told.
 
+use tf_agent_api::launch::{Identity, OnChange, Probe, Relay, Unusable, one_worker, port};
 use tf_api::schema::Port;
-use tf_plan::{
-    component::Agents,
-    keystone,
-    node::launch::{Identity, OnChange, Probe, Relay, Unusable, one_worker, port},
-    sandesh,
-};
+use tf_plan::{component::Agents, keystone, sandesh};
 
 use super::config::{API_FILE, COLLECTOR_FILE, Cluster};
 use crate::{

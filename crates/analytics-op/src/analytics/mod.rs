@@ -12,14 +12,16 @@ use tf_api::{
     kinds::{ANALYTICS, ANALYTICS_ALARM, CASSANDRA, CONFIG, QUERY_ENGINE, RABBITMQ, REDIS, ZOOKEEPER},
 };
 use tf_plan::{
-    component::{self, Agents, References},
+    component::{self, Agents},
     credentials::Credential,
     declaration::Declaration,
     dependency::Dependency,
     keystone::{self, Keystone},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::Told,
+    references::References,
 };
 
 use crate::{login, peer, procedure::members};

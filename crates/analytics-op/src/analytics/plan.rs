@@ -1,6 +1,7 @@
 //! Desired state of collectors and the API.
 
 use serde_json::{Map, json};
+use tf_agent_api::launch::file_name;
 use tf_api::{
     Analytics, Managed as _,
     contract::{ConditionType, Draft, Protocol},
@@ -15,17 +16,18 @@ use tf_plan::{
         publish, service,
     },
     component::Agents,
-    dependency::{self, Connection, Dependency, Need, Resolved},
+    connection::Connection,
+    dependency::{self, Dependency, Need, Resolved},
     ensemble::{Ensemble, Parts},
     hibernation,
     keystone::{self, Keystone},
-    node::launch::file_name,
-    nodemanager::{self, COLLECTOR as COLLECTOR_ENDPOINT, NodeType},
+    nodemanager::{self, NodeType},
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
     procedure,
     registration::types::{ANALYTICS_NODE, DATABASE_NODE},
-    services::{CQL, Cassandra, over_ipv4},
+    services::{COLLECTOR as COLLECTOR_ENDPOINT, CQL, Cassandra, over_ipv4},
 };
 
 use super::{

@@ -5,7 +5,8 @@
 use crate::support::{self, files, plan};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Value, json};
-use tf_plan::{component::Component, node::launch::Probe};
+use tf_agent_api::launch::Probe;
+use tf_plan::component::Component;
 use tf_sim::analytics::options::{Daemon, Options};
 
 /// What the daemon of the first member goes by.

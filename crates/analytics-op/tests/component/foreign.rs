@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use crate::support::{self, World, named};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Value, json};
-use tf_plan::{component::Component, files::read, node};
+use tf_agent_api::node;
+use tf_config_files::read;
+use tf_plan::component::Component;
 use tf_sim::analytics::options::{Daemon, Options};
 use tf_testing::situation::{Planned, external, foreign, has_foreign};
 

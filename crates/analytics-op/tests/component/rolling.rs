@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use crate::support::{situation, started_anew, with_settings, with_status};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Value, json};
+use tf_agent_api::state::{Certificate, Health, Phase, State};
 use tf_api::contract::Reason;
 use tf_plan::{
     component::Component,
-    node::state::{Certificate, Health, Phase, State},
     observed::{Agent, Observed, Source, Unavailable},
     plan::Plan,
     step::Step,
@@ -40,7 +40,7 @@ impl<C: Component> Members<C> {
         C::plan(&self.cr, &self.observed).unwrap()
     }
 
-    fn status(&mut self, uid: &str) -> &mut tf_plan::node::state::Status {
+    fn status(&mut self, uid: &str) -> &mut tf_agent_api::state::Status {
         let Some(Agent::Says(status)) = self.observed.agents.get_mut(uid) else { panic!("no agent of {uid}") };
         status
     }

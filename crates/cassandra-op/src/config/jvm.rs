@@ -6,12 +6,10 @@
 //! of properties a server takes those it knows. Whoever sets the variable by `podOverrides`
 //! takes all of it over.
 
+use tf_agent_api::node;
 use tf_api::{CassandraConfiguration, contract::Reason, ports, schema::Port};
-use tf_plan::{
-    files::{EnvFile, Settings as _},
-    node,
-    plan::NotReady,
-};
+use tf_config_files::{EnvFile, Settings as _};
+use tf_plan::not_ready::NotReady;
 
 /// Name of the daemon, of its container and, with `.env`, of the file.
 pub const DAEMON: &str = "cassandra";
@@ -98,7 +96,7 @@ fn invalid(message: String) -> NotReady {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::files::env;
+    use tf_config_files::env;
 
     use super::*;
 

@@ -20,16 +20,14 @@ pub mod yaml;
 
 use std::collections::BTreeMap;
 
-use tf_api::{CassandraConfiguration, common::LogLevel};
-use tf_plan::{
-    component::Agents,
-    files::{EnvFile, Ini, Settings as _, Unrepresentable},
-    node::{
-        self,
-        cassandra::{self, LOGIN_FILE, PASSWORD, SERVED_FILE, USER},
-        launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
-    },
+use tf_agent_api::{
+    cassandra::{self, LOGIN_FILE, PASSWORD, SERVED_FILE, USER},
+    launch::{Drain, Identity, Launch, Level, OnChange, Place, Probe, Signal, Stop, Tell, Unusable, When, port},
+    node,
 };
+use tf_api::{CassandraConfiguration, common::LogLevel};
+use tf_config_files::{EnvFile, Ini, Settings as _, Unrepresentable};
+use tf_plan::component::Agents;
 
 pub use jvm::thrift;
 pub use yaml::{Door, Ring};
@@ -203,7 +201,7 @@ pub fn nodes(daemon: &str, variable: &str, addresses: &[String]) -> Result<Strin
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::files::{env, read};
+    use tf_config_files::{env, read};
 
     use super::*;
 

@@ -8,11 +8,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tf_agent_api::node;
 use tf_api::{CassandraConfiguration, MemtableAllocation, schema::Port};
-use tf_plan::{
-    files::{Unrepresentable, yaml},
-    node,
-};
+use tf_config_files::{Unrepresentable, yaml};
 
 use super::DATA_DIR;
 

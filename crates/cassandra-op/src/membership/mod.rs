@@ -22,9 +22,9 @@ mod view;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tf_agent_api::cassandra::Change;
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    node::cassandra::Change,
     observed::Node,
     reports::Reports,
     resize::{Decision, Record, Room},

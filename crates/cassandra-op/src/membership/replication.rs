@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use tf_plan::{
-    node::cassandra::{Change, Facts, Failed},
-    step::Step,
-};
+use tf_agent_api::cassandra::{Change, Facts, Failed};
+use tf_plan::step::Step;
 
 use super::{Seen, View};
 use crate::procedure::ask;

@@ -2,16 +2,12 @@
 
 use std::net::IpAddr;
 
-use tf_api::contract::MemberStatus;
-use tf_plan::{
-    node::{
-        cassandra::{Change, Facts, Peer},
-        state::Phase,
-    },
-    observed::Pod,
-    reports::pod_of,
-    step::Step,
+use tf_agent_api::{
+    cassandra::{Change, Facts, Peer},
+    state::Phase,
 };
+use tf_api::contract::MemberStatus;
+use tf_plan::{observed::Pod, reports::pod_of, step::Step};
 
 use super::Situation;
 use crate::{

@@ -4,7 +4,7 @@
 //! their volumes and go, time passes. After each step the promises are checked; at the end the world rests, and all of the backup is taken in.
 
 use proptest::prelude::*;
-use tf_plan::node::cassandra::Failed;
+use tf_agent_api::cassandra::Failed;
 use tf_testing::walks;
 
 use super::*;

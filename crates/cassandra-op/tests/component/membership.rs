@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use cassandra_op::plan::plan;
 use jiff::SignedDuration;
 use serde_json::json;
+use tf_agent_api::{
+    cassandra::{Change, Facts, Failed, Peer},
+    state,
+};
 use tf_api::Cassandra;
 use tf_plan::{
-    node::{
-        cassandra::{Change, Facts, Failed, Peer},
-        state,
-    },
     observed::{Node, Observed, Pod, Source},
     plan::Plan,
     step::{Request, Step},

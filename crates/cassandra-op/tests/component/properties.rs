@@ -8,11 +8,11 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use cassandra_op::{Component, plan};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tf_agent_api::launch::Launch;
 use tf_api::Cassandra;
+use tf_config_files::{env, read};
 use tf_plan::{
     component::Component as _,
-    files::{env, read},
-    node::launch::Launch,
     object::{CONFIG_MAP, SECRET},
     observed::{Node, Observed, Source},
     plan::Plan,

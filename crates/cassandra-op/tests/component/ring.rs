@@ -11,12 +11,12 @@ use cassandra_op::{
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;
+use tf_agent_api::{
+    cassandra::{Facts, Peer},
+    state::Status,
+};
 use tf_api::{Authentication, Cassandra};
 use tf_plan::{
-    node::{
-        cassandra::{Facts, Peer},
-        state::Status,
-    },
     observed::{Agent, Node, Observed, Source},
     plan::Plan,
     step::Step,

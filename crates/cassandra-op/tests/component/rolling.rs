@@ -4,12 +4,12 @@
 
 use cassandra_op::plan::plan;
 use proptest::prelude::*;
+use tf_agent_api::{
+    cassandra::{Change, Facts, Peer},
+    state,
+};
 use tf_api::contract::{ConditionStatus, ConditionType, Reason};
 use tf_plan::{
-    node::{
-        cassandra::{Change, Facts, Peer},
-        state,
-    },
     observed::{Agent, Pod, Source},
     plan::Plan,
     step::{Request, Step},

@@ -7,11 +7,11 @@ use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 use cassandra_op::plan::plan;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tf_agent_api::{cassandra::Facts, state::Status};
 use tf_api::{Authentication, Cassandra};
 use tf_pki::authority::{Authority, Curve};
 use tf_plan::{
     former,
-    node::{cassandra::Facts, state::Status},
     observed::{Former, Observed, Pod, Source},
     plan::Plan,
 };

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use cassandra_op::plan::plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use tf_agent_api::cassandra::{Change, Facts, Failed};
 use tf_api::Cassandra;
 use tf_plan::{
-    node::cassandra::{Change, Facts, Failed},
     observed::Observed,
     plan::Plan,
     step::{Request, Step},

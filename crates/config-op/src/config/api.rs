@@ -1,15 +1,13 @@
 //! Files of contrail-api: one per worker, and that of uWSGI, which runs the workers where there are several
 //! (tf-components 3.1).
 
+use tf_agent_api::node;
 use tf_api::{
     contract::{MemberStatus, Reason},
     ports::CONFIG_API_ADMIN,
 };
-use tf_plan::{
-    files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
-    node,
-    plan::NotReady,
-};
+use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url};
+use tf_plan::not_ready::NotReady;
 
 use super::{Cluster, DEFAULTS, LOG_DIR, worker_ports};
 

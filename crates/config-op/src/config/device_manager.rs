@@ -1,7 +1,7 @@
 //! Files of the device manager and of the Ansible jobs it starts (tf-components 3.4).
 
 use tf_api::contract::MemberStatus;
-use tf_plan::files::{
+use tf_config_files::{
     Ini,
     Separator::{Blank, Comma},
     Settings as _, Unrepresentable,

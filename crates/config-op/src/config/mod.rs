@@ -16,13 +16,13 @@ use tf_api::{
     contract::MemberStatus,
     schema::Port,
 };
+use tf_config_files::{
+    Ini, Section,
+    Separator::{Blank, Comma},
+    Settings as _, Unrepresentable, url,
+};
 use tf_plan::{
     ensemble::sys_log_level,
-    files::{
-        Ini, Section,
-        Separator::{Blank, Comma},
-        Settings as _, Unrepresentable, url,
-    },
     keystone::Keystone,
     sandesh,
     services::collectors,

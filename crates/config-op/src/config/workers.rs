@@ -4,10 +4,8 @@
 //! `[SECURITY]` is left out: neither uses what it says (config-daemons-observed).
 
 use tf_api::{contract::MemberStatus, kinds::SESSION_TIMEOUT_DEFAULT};
-use tf_plan::{
-    files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url},
-    sandesh,
-};
+use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url};
+use tf_plan::sandesh;
 
 use super::{Cluster, DEFAULTS};
 use crate::services;

@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{Planned, World, config, initialized, is_ini, plan_of};
 use serde_json::{Value, json};
-use tf_plan::{
-    files::read,
-    node,
-    node::launch::Probe,
-    object::{CONFIG_MAP, SERVICE},
-};
+use tf_agent_api::{launch::Probe, node};
+use tf_config_files::read;
+use tf_plan::object::{CONFIG_MAP, SERVICE};
 use tf_sim::options::{Daemon, Options};
 use tf_testing::{
     laws::unseen,

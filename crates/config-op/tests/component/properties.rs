@@ -3,7 +3,7 @@
 use crate::support::{self, Planned, World, is_ini, named};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tf_plan::files::read;
+use tf_config_files::read;
 use tf_testing::{laws, made_up::addresses};
 
 /// Text that careless writers break.

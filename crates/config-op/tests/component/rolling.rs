@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tf_agent_api::state::{Phase, State};
 use tf_api::Config;
 use tf_plan::{
-    node::state::{Phase, State},
     observed::{Agent, Observed, Source},
     plan::Plan,
 };

@@ -1,7 +1,7 @@
 //! `contrail-control.conf` (tf-components 4.1).
 
 use tf_api::{contract::MemberStatus, ports};
-use tf_plan::files::{Ini, Settings as _, Unrepresentable};
+use tf_config_files::{Ini, Settings as _, Unrepresentable};
 
 use super::{Cluster, DEFAULT};
 

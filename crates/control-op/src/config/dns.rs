@@ -4,7 +4,7 @@
 //! `named_config.cc`), so nothing of it is rendered here. The name server waits for the file.
 
 use tf_api::contract::MemberStatus;
-use tf_plan::files::{Ini, Settings as _, Unrepresentable};
+use tf_config_files::{Ini, Settings as _, Unrepresentable};
 
 use super::{Cluster, DEFAULT, LOG_DIR};
 use crate::key::Key;

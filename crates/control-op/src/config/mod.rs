@@ -8,11 +8,12 @@
 pub mod control;
 pub mod dns;
 
+use tf_agent_api::node;
 use tf_api::{ControlConfiguration, common::LogLevel, contract::MemberStatus, schema::Port};
+use tf_config_files::{Ini, Section, Separator::Blank, Settings as _};
 use tf_plan::{
     ensemble::sys_log_level,
-    files::{Ini, Section, Separator::Blank, Settings as _},
-    node, sandesh,
+    sandesh,
     services::{collectors, configdb},
 };
 

@@ -3,7 +3,8 @@
 use crate::support::{self, KEY, Planned, World, control, initialized, plan_of};
 use control_op::Component;
 use serde_json::{Value, json};
-use tf_plan::{component::Component as _, node};
+use tf_agent_api::node;
+use tf_plan::component::Component as _;
 use tf_sim::control::options::{Daemon, Options};
 use tf_testing::{
     laws::unseen,
@@ -150,7 +151,7 @@ fn servers_that_the_parsers_would_cut_are_left_out_or_refused() {
 
 #[test]
 fn daemons_serve_when_they_say_so_and_the_name_server_when_its_port_is_open() {
-    use tf_plan::node::launch::Probe;
+    use tf_agent_api::launch::Probe;
     let planned = plan_of(&World::default(), json!({}));
     for (daemon, expected) in [("control", 8083), ("dns", 8092)] {
         let Probe::NodeStatus { port, tls, functional, .. } = planned.launch(&format!("{daemon}.launch")).ready else {

@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, net::IpAddr};
 use crate::support::{Planned, World, control, with_status};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tf_agent_api::state::{Network, Status};
 use tf_api::{Control, contract::Reason};
 use tf_plan::{
     component::Component as _,
-    node::state::{Network, Status},
     observed::{Agent, Observed, Source},
     plan::Plan,
     registration::types,

@@ -3,10 +3,10 @@
 use crate::support::{World, control, with_status};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
+use tf_agent_api::state::{Certificate, Health, Phase, State};
 use tf_api::{Control, contract::Reason};
 use tf_plan::{
     component::Component as _,
-    node::state::{Certificate, Health, Phase, State},
     observed::{Agent, Observed, Pod, Source, Unavailable},
     plan::Plan,
     procedure::Told,
@@ -29,7 +29,7 @@ fn planned(observed: &Observed<Control>) -> Plan {
 }
 
 /// The plan when the agent of the second member says something else of itself.
-fn said(change: impl Fn(&mut tf_plan::node::state::Status)) -> Plan {
+fn said(change: impl Fn(&mut tf_agent_api::state::Status)) -> Plan {
     let mut observed = running();
     let mut status = three::status(SET, "control", 1);
     change(&mut status);

@@ -4,13 +4,13 @@
 //! What is written is what upstream `common/args.py` declares. Sections are one space to the parser, so no option stands in two.
 
 use tf_api::{KubemanagerConfiguration, common::LogLevel, contract::MemberStatus, ports};
+use tf_config_files::{
+    Ini,
+    Separator::{Blank, Comma},
+    Settings as _, Unrepresentable, url,
+};
 use tf_plan::{
     ensemble::sys_log_level,
-    files::{
-        Ini,
-        Separator::{Blank, Comma},
-        Settings as _, Unrepresentable, url,
-    },
     keystone::Keystone,
     sandesh,
     services::collectors,

@@ -3,13 +3,15 @@
 use crate::support::{Planned, TOKEN, World, initialized, kubemanager, plan_of};
 use kubemanager_op::Component;
 use serde_json::{Value, json};
+use tf_agent_api::{
+    launch::{OnChange, Probe},
+    node,
+};
 use tf_api::contract::Reason;
 use tf_plan::{
     cluster::NETWORK,
     component::Component as _,
     declaration::foreign_key,
-    node,
-    node::launch::{OnChange, Probe},
     object::{SECRET, SERVICE_ACCOUNT},
     observed::{Source, Unavailable},
 };

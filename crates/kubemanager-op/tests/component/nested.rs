@@ -6,19 +6,13 @@ use std::{collections::BTreeMap, path::Path};
 
 use crate::support::initialized;
 use kubemanager_op::Component;
+use tf_agent_api::launch::{Launch, OnChange};
 use tf_api::{
     Kubemanager,
     contract::{ConditionType, Reason},
 };
-use tf_plan::{
-    component::Component as _,
-    files::read,
-    foreign,
-    node::launch::{Launch, OnChange},
-    object::SECRET,
-    observed::Observed,
-    secret::SecretData,
-};
+use tf_config_files::read;
+use tf_plan::{component::Component as _, foreign, object::SECRET, observed::Observed, secret::SecretData};
 use tf_sim::kubernetes::options::Options;
 use tf_testing::{
     golden,
@@ -67,7 +61,7 @@ fn a_daemon_that_is_played_strictly_goes_by_the_authorities_of_the_other_cluster
         assert_eq!((shown.certificate, shown.key), pair);
     }
     // Introspection is of this cluster.
-    assert_eq!(options.introspect_pair.unwrap().certificate, path("").join(tf_plan::node::CERTIFICATE));
+    assert_eq!(options.introspect_pair.unwrap().certificate, path("").join(tf_agent_api::node::CERTIFICATE));
     let library = read::python(&planned.file("vnc_api_lib.ini")).unwrap();
     assert_eq!(library["global"]["cafile"], "/etc/contrail/config-ca.crt");
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::support::{World, kubemanager, with_status};
 use serde_json::{Value, json};
+use tf_agent_api::{
+    content::ContentHash,
+    state::{Health, State},
+};
 use tf_api::{Kubemanager, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_plan::{
-    node::{
-        ContentHash,
-        state::{Health, State},
-    },
     observed::{Agent, Observed},
     plan::Plan,
     rollout::SETTLING,

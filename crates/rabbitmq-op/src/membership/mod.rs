@@ -12,15 +12,15 @@
 //!   few: servers do not do so by themselves when one joins (stateful-services 1.2.6).
 //!
 //! The mark is the one thing that is remembered. A member that was forgotten cannot come back with its data: whoever carries the mark was
-//! forgotten by us, and begins anew under another identity if it is wanted again ([`tf_plan::node::rabbitmq::MEMBER_FILE`]). A member that does
+//! forgotten by us, and begins anew under another identity if it is wanted again ([`tf_agent_api::rabbitmq::MEMBER_FILE`]). A member that does
 //! not carry it and whose data is of another cluster than the others' is only marked where those are most of the members: else
 //! nobody can tell which of the two clusters is the one to keep.
 
 mod view;
 
+use tf_agent_api::rabbitmq::Membership;
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    node::rabbitmq::Membership,
     observed::Pod,
     reports::Reports,
     resize::{Decision, Record, Room},

@@ -1,15 +1,11 @@
 //! The cluster as its servers report it.
 
-use tf_api::contract::MemberStatus;
-use tf_plan::{
-    node::{
-        rabbitmq::{Facts, Membership, Queues},
-        state::Phase,
-    },
-    observed::Pod,
-    reports::pod_of,
-    step::Step,
+use tf_agent_api::{
+    rabbitmq::{Facts, Membership, Queues},
+    state::Phase,
 };
+use tf_api::contract::MemberStatus;
+use tf_plan::{observed::Pod, reports::pod_of, step::Step};
 
 use super::{Situation, ask};
 use crate::{

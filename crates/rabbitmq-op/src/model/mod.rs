@@ -14,16 +14,16 @@ mod sight;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use tf_agent_api::{
+    rabbitmq::{Facts, Membership, Queues, Unmirrored},
+    state::{Health, State, Status},
+};
 use tf_api::{
     Rabbitmq, RabbitmqSpec, common::PodConfiguration, contract::MemberStatus, kinds::RabbitmqStatus,
     names::ANNOTATION_HIBERNATE,
 };
 use tf_plan::{
     hibernation,
-    node::{
-        rabbitmq::{Facts, Membership, Queues, Unmirrored},
-        state::{Health, State, Status},
-    },
     observed::{self, Agent, Observed, Source},
     plan::Plan,
     resize::Record,

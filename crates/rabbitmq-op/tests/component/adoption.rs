@@ -7,13 +7,13 @@ use std::{cell::RefCell, collections::BTreeMap};
 use proptest::prelude::*;
 use rabbitmq_op::plan::plan;
 use serde_json::{Value, json};
+use tf_agent_api::{
+    rabbitmq::Facts,
+    state::{Health, Status},
+};
 use tf_api::{Rabbitmq, names::ANNOTATION_FORMER_RELEASE};
 use tf_plan::{
     adoption::is_foreign,
-    node::{
-        rabbitmq::Facts,
-        state::{Health, Status},
-    },
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::Step,
@@ -151,7 +151,7 @@ struct World {
     observed: Observed<Rabbitmq>,
     members: [Member; 3],
     template: String,
-    active: BTreeMap<String, tf_plan::node::ContentHash>,
+    active: BTreeMap<String, tf_agent_api::content::ContentHash>,
 }
 
 impl World {

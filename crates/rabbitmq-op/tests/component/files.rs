@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use rabbitmq_op::plan::plan;
 use serde_json::{Value, json};
+use tf_config_files::{
+    env,
+    read::{self, Cuttlefish},
+};
 use tf_plan::{
     credentials::{rabbitmq_hash, rabbitmq_salt},
-    files::{
-        env,
-        read::{self, Cuttlefish},
-    },
     plan::Plan,
 };
 

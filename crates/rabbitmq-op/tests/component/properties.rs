@@ -9,11 +9,11 @@ use proptest::{collection::btree_map, option, prelude::*};
 use rabbitmq_op::plan::plan;
 use serde_json::{Value, json};
 use tf_api::{Rabbitmq, contract::Reason, names::ANNOTATION_HIBERNATE};
+use tf_config_files::{
+    env,
+    read::{self, Cuttlefish},
+};
 use tf_plan::{
-    files::{
-        env,
-        read::{self, Cuttlefish},
-    },
     observed::{Observed, Workload},
     plan::Plan,
 };

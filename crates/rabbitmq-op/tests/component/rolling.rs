@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use rabbitmq_op::plan::plan;
 use serde_json::json;
+use tf_agent_api::{
+    content::ContentHash,
+    rabbitmq::{Facts, Membership, Queues, Unmirrored},
+    state::{Health, Phase, State, Status},
+};
 use tf_plan::{
-    node::{
-        ContentHash,
-        rabbitmq::{Facts, Membership, Queues, Unmirrored},
-        state::{Health, Phase, State, Status},
-    },
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::{Request, Step},

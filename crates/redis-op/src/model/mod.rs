@@ -13,6 +13,10 @@ mod sight;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use tf_agent_api::{
+    redis::{self, Change, Copying, Facts, Replication, Sentinel as Said, Start},
+    state::{Health, Phase, State, Status},
+};
 use tf_api::{
     Redis, RedisConfiguration, RedisSpec,
     common::PodConfiguration,
@@ -22,10 +26,6 @@ use tf_api::{
 };
 use tf_plan::{
     hibernation,
-    node::{
-        redis::{self, Change, Copying, Facts, Replication, Sentinel as Said, Start},
-        state::{Health, Phase, State, Status},
-    },
     observed::{self, Agent, Observed, Source},
     plan::Plan,
     step::{Request, Step},

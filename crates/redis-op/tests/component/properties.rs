@@ -11,13 +11,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use proptest::{collection::btree_map, option, prelude::*};
 use redis_op::plan::plan;
 use serde_json::{Value, json};
+use tf_agent_api::launch::{Launch, Probe};
 use tf_api::{
     Redis,
     contract::{MemberStatus, Reason},
 };
+use tf_config_files::read;
 use tf_plan::{
-    files::read,
-    node::launch::{Launch, Probe},
     object::{CONFIG_MAP, Kind, Object, SECRET},
     observed::Observed,
     plan::Plan,

@@ -4,11 +4,12 @@
 
 use redis_op::plan::plan;
 use serde_json::{Value, json};
+use tf_agent_api::{redis::Facts, state::Status};
 use tf_api::{Redis, contract::Reason};
 use tf_plan::{
-    node::{redis::Facts, state::Status},
+    not_ready::{NotReady, Obstacle},
     observed::{Agent, Observed, Pod, Source, Workload},
-    plan::{NotReady, Obstacle, Plan},
+    plan::Plan,
     step::Step,
 };
 use tf_testing::three::{self, THREE};

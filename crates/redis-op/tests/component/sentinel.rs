@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use redis_op::plan::plan;
 use serde_json::json;
+use tf_agent_api::{
+    redis::{Change, Copying, Facts, Sentinel},
+    state::Status,
+};
 use tf_api::{Redis, contract::Reason};
 use tf_plan::{
-    node::{
-        redis::{Change, Copying, Facts, Sentinel},
-        state::Status,
-    },
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::{Request, Step},

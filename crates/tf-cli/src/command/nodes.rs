@@ -7,8 +7,8 @@ use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::LogParams};
+use tf_agent_api::host::PREFLIGHT;
 use tf_api::kinds::VROUTER;
-use tf_plan::node::host::PREFLIGHT;
 
 use super::{Output, Scope};
 use crate::{

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use serde::Serialize;
+use tf_agent_api::host::{PREFLIGHT, Summary};
 use tf_api::names;
 use tf_plan::{
     build::identity,
-    node::host::{PREFLIGHT, Summary},
     observed::{self, only_node},
 };
 

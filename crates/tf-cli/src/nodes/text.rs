@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
-use tf_plan::node::host::Summary;
+use tf_agent_api::host::Summary;
 
 use super::Row;
 

@@ -18,8 +18,9 @@ use kube::core::DynamicObject;
 use serde_json::json;
 use tf_api::{KindInfo, fields};
 use tf_plan::{
+    not_ready::NotReady,
     object::{Kind, Object},
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 
 pub use change::{Change, Changed, masked};

@@ -8,8 +8,8 @@ use tf_plan::{
     credentials::{Credential, Generator, rabbitmq_hash},
     declaration::Declaration,
     dependency::snapshot_key,
-    family,
     images::ImageOverrides,
+    members::family,
     observed::{self, Observed, Source},
     secret::SecretData,
 };

@@ -4,7 +4,8 @@ use std::fmt::{self, Write as _};
 
 use tf_api::kinds::VROUTER_PROFILE;
 use tf_plan::{
-    plan::{NotReady, Obstacle, Plan},
+    not_ready::{NotReady, Obstacle},
+    plan::Plan,
     step::Step,
 };
 

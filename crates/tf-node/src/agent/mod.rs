@@ -12,7 +12,7 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use serde_json::json;
-use tf_plan::node::launch::{self, Launch};
+use tf_agent_api::launch::{self, Launch};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Notify, Semaphore, watch},

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper::{Request, Response, body::Bytes, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tf_plan::node::{self, launch::Launch, state::State};
+use tf_agent_api::{launch::Launch, node, state::State};
 use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
 
 use super::routes::{self, Context};
@@ -109,7 +109,7 @@ fn companion(state: Option<&State>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::state::Phase;
+    use tf_agent_api::state::Phase;
 
     use super::*;
 

@@ -8,11 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use ipnet::IpNet;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tf_host::{
-    Root, cni,
-    reload::{RECORD, Record},
-};
-use tf_plan::node::{
+use tf_agent_api::{
     cassandra::Change,
     host::STATE_DIR,
     launch::Launch,
@@ -21,6 +17,10 @@ use tf_plan::node::{
     state::{ADDRESSES, Health, Network, State, Status},
     vrouter,
     zookeeper::Reconfigure,
+};
+use tf_host::{
+    Root, cni,
+    reload::{RECORD, Record},
 };
 use tokio::{
     join,

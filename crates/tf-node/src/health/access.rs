@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tf_plan::node::launch::Reads;
+use tf_agent_api::launch::Reads;
 use tokio::time::Instant;
 
 use super::seen::FORBEARANCE;

@@ -19,7 +19,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{Launch, Probe},
     state::{Health, State},
 };

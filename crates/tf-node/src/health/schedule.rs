@@ -9,7 +9,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use tf_plan::node::launch::{Launch, Probe};
+use tf_agent_api::launch::{Launch, Probe};
 use tokio::time::Instant;
 
 /// Between two looks or glances at a daemon that is well.
@@ -182,7 +182,7 @@ mod tests {
     };
 
     use proptest::prelude::*;
-    use tf_plan::node::launch::Connections;
+    use tf_agent_api::launch::Connections;
 
     use super::*;
 

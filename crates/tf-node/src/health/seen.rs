@@ -132,7 +132,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::state::Health;
+    use tf_agent_api::state::Health;
 
     use super::*;
     use crate::health::schedule::PERIOD;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{Launch, Probe},
     state::Health,
 };

@@ -21,6 +21,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{SigSet, Signal};
+use tf_agent_api::host::{FORWARD_WORDS, TAKEN};
 use tf_host::{
     Root,
     dpdk::{
@@ -28,7 +29,6 @@ use tf_host::{
         process::Process,
     },
 };
-use tf_plan::node::host::{FORWARD_WORDS, TAKEN};
 
 use super::{
     BLOCKED, FAILED, UNDONE,

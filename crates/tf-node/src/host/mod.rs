@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use tf_agent_api::host::SUMMARY_LIMIT;
 use tf_host::{
     Finding, HostFacts, Root, Wanted, act,
     data_path::Module,
@@ -27,7 +28,6 @@ use tf_host::{
     uplink::choose,
     virtual_functions::{self, Change},
 };
-use tf_plan::node::host::SUMMARY_LIMIT;
 
 use self::{
     guard::Guard,
@@ -252,8 +252,8 @@ fn removed(files: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tf_agent_api::host::Summary;
     use tf_host::preflight::Id;
-    use tf_plan::node::host::Summary;
 
     use super::*;
 

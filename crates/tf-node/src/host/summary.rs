@@ -1,12 +1,12 @@
 //! A node in short: what a line of a table with many nodes has. Pure.
 
+use tf_agent_api::host::{self, Summary};
 use tf_host::{
     Finding, HostFacts, Wanted,
     facts::network::{Network, VHOST0},
     preflight, show,
     uplink::choose,
 };
-use tf_plan::node::host::{self, Summary};
 
 /// What facts of a node are for a vRouter of which this is wanted.
 pub fn of(facts: &HostFacts, wanted: &Wanted) -> Summary {

@@ -9,12 +9,13 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Serialize, de::DeserializeOwned};
+use tf_agent_api::{
+    content::{ContentHash, content_hash},
+    node,
+};
+use tf_config_files::env;
 use tf_host::atomic;
 use tf_pki::{bundle::Bundle, certificate::Certificate, stores};
-use tf_plan::{
-    files::env,
-    node::{self, ContentHash, content_hash},
-};
 
 use super::{
     decide::Pair,

@@ -11,8 +11,8 @@ use rustls::{
     server::WebPkiClientVerifier,
 };
 use serde::{Deserialize, Serialize};
+use tf_agent_api::{launch, node};
 use tf_pki::{bundle::Bundle, certificate::Certificate, key_file, lifetime::Validity};
-use tf_plan::node::{self, launch};
 
 use super::decide::Pair;
 

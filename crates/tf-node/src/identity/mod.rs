@@ -18,12 +18,12 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 use anyhow::Result;
 use jiff::Timestamp;
 use serde_json::json;
-use tf_pki::member::{self, Member};
-use tf_plan::node::{
-    ContentHash,
+use tf_agent_api::{
+    content::ContentHash,
     launch::{self, Launch},
     state,
 };
+use tf_pki::member::{self, Member};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,

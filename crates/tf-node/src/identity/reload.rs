@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use tf_plan::node::{
-    ContentHash, launch,
+use tf_agent_api::{
+    content::ContentHash,
+    launch,
     state::{Phase, State},
 };
 use tokio::time::Instant;

@@ -8,14 +8,12 @@ use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
-use tf_plan::{
-    files::env,
-    node::{
-        PARAMETERS_FILE,
-        host::{STATE_DIR, TAKEN},
-        template::Local,
-    },
+use tf_agent_api::{
+    host::{STATE_DIR, TAKEN},
+    node::PARAMETERS_FILE,
+    template::Local,
 };
+use tf_config_files::env;
 
 use super::host::{Host, Link};
 

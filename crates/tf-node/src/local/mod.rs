@@ -9,7 +9,7 @@ pub mod host;
 use std::cell::RefCell;
 
 use anyhow::{Context as _, Result, bail};
-use tf_plan::node::template;
+use tf_agent_api::template;
 
 use self::facts::Facts;
 

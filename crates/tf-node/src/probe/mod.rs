@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use rustls::pki_types::ServerName;
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{Connections, Launch, Probe},
     state::{Health, Phase, State},
 };

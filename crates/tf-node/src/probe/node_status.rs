@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
-use tf_plan::node::state::CONNECTIONS;
+use tf_agent_api::state::CONNECTIONS;
 
 use super::{Target, http::Connection};
 use crate::paths::Paths;

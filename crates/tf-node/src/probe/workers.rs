@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use tf_plan::node::{
+use tf_agent_api::{
     launch::{PER_WORKER, Probe, one_worker},
     state::Health,
 };

@@ -1,11 +1,11 @@
 //! With which release's data a server is started: the release that has served with it is noted beside it, and one that must not go on with that is not
-//! started ([`tf_plan::node::release`]). What is there is left as it is, so an image that is set back goes on.
+//! started ([`tf_agent_api::release`]). What is there is left as it is, so an image that is set back goes on.
 
 use std::{fs, path::Path};
 
 use anyhow::{Result, bail};
+use tf_agent_api::release::Upgrades;
 use tf_host::atomic;
-use tf_plan::node::release::Upgrades;
 
 /// The note.
 const RELEASE: &str = ".tf-release";
@@ -34,7 +34,7 @@ pub(super) fn note(data: &Path, release: &str) {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::release::RABBITMQ;
+    use tf_agent_api::release::RABBITMQ;
 
     use super::*;
 

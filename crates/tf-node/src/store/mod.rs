@@ -12,7 +12,7 @@ pub mod zookeeper;
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Result, bail};
-use tf_plan::node::{
+use tf_agent_api::{
     cassandra::LOGIN_FILE,
     launch::{Launch, Probe},
     state::Status,

@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Error, Result, anyhow};
+use tf_agent_api::node::{MEMBER_FILE, OTHER_MEMBERS_FILE};
 use tf_host::atomic;
-use tf_plan::node::{MEMBER_FILE, OTHER_MEMBERS_FILE};
 
 use crate::{paths::Paths, set::Set, source};
 

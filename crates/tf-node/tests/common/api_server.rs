@@ -18,7 +18,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use serde_json::{Value, json};
-use tf_plan::node;
+use tf_agent_api::node;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Container, files, tls::Authority};

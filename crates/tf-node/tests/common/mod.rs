@@ -19,12 +19,12 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
-use tf_node::{paths::Paths, state_file};
-use tf_plan::node::{
-    ContentHash, content_hash,
+use tf_agent_api::{
+    content::{ContentHash, content_hash},
     launch::{Launch, OnChange, Signal as LaunchSignal, Stop},
     state::{Phase, State},
 };
+use tf_node::{paths::Paths, state_file};
 
 /// Name of the daemon.
 pub const DAEMON: &str = "d";

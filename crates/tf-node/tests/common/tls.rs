@@ -19,7 +19,7 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
 };
-use tf_plan::node;
+use tf_agent_api::node;
 
 use super::Container;
 

@@ -5,8 +5,13 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tf_api::contract::{ConditionType, Draft, Reason};
 
-use super::{Outcome, Situation, facts::Facts, shorten, shorten_messages};
-use crate::{hibernation, plan::Plan, status};
+use super::{Outcome, Situation, facts::Facts};
+use crate::{
+    hibernation,
+    plan::Plan,
+    status,
+    text::{shorten, shorten_messages},
+};
 
 /// How long a roll-out may go without completing before the resource is Degraded.
 const ROLLOUT_DEADLINE: SignedDuration = SignedDuration::from_mins(10);

@@ -4,9 +4,9 @@ use tf_api::contract::ConditionType;
 
 use super::{Outcome, Situation};
 use crate::{
-    hibernation::Hibernation,
+    not_ready::Obstacle,
     observed::Pod,
-    plan::{Obstacle, Rollout},
+    plan::{Hibernation, Rollout},
     rollout::restart_is_due,
     status,
 };

@@ -20,8 +20,9 @@ use serde_json::{Map, Value};
 use tf_api::contract::{ConditionStatus, ConditionType, Contract, Draft, Reason};
 
 use crate::{
+    not_ready::NotReady,
     observed::{Pod, Workload},
-    plan::{Availability, NotReady, Plan},
+    plan::{Availability, Plan},
     procedure::{Told, Troubles},
     status,
 };
@@ -175,22 +176,4 @@ fn put(drafts: &mut Vec<Draft>, draft: Draft) {
     debug_assert!(!draft.kind.is_abnormal_true() || draft.status == ConditionStatus::True);
     drafts.retain(|present| present.kind != draft.kind);
     drafts.push(draft);
-}
-
-/// At most five names of a list, with how many more there are.
-pub fn shorten(names: &[String]) -> String {
-    join(names, ", ")
-}
-
-/// At most five sentences of a list, with how many more there are.
-pub fn shorten_messages(messages: &[String]) -> String {
-    join(messages, "; ")
-}
-
-fn join(items: &[String], separator: &str) -> String {
-    let shown = items.iter().take(5).cloned().collect::<Vec<_>>().join(separator);
-    match items.len().saturating_sub(5) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }

@@ -3,7 +3,7 @@
 use tf_api::contract::{ConditionType, Draft, Reason};
 
 use super::{Outcome, Situation, facts::Facts, put};
-use crate::{hibernation, plan::Obstacle, status};
+use crate::{hibernation, not_ready::Obstacle, status};
 
 /// Adds them.
 pub(super) fn add(situation: &Situation<'_>, facts: &Facts, drafts: &mut Vec<Draft>) {

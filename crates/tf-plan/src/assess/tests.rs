@@ -3,7 +3,7 @@
 use tf_api::contract::{DaemonStatus, invariants};
 
 use super::*;
-use crate::{hibernation::Hibernation, plan::Rollout};
+use crate::plan::{Hibernation, Rollout};
 
 fn plan_without_pods() -> Plan {
     let available = Draft::holds(ConditionType::Available, Reason::Succeeded, "all parts are");

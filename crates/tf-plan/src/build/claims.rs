@@ -11,14 +11,14 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
-use super::{identity::Identity, quantity::bytes};
+use super::{
+    identity::Identity,
+    quantity::{STORAGE, bytes, storage},
+};
 use crate::{
     object::{Object, PERSISTENT_VOLUME_CLAIM},
     observed::{Claim, Observed},
 };
-
-/// The name of the resource that a claim asks for.
-const STORAGE: &str = "storage";
 
 /// The claims of a resource, and what there is to say of them.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Claims {
         members: usize,
         observed: &Observed<Cr>,
     ) -> Self {
-        let wanted = size(claim);
+        let wanted = storage(claim);
         let (mut objects, mut smaller, mut larger) = (Vec::new(), Vec::new(), Vec::new());
         let mut unbound = Vec::new();
         for ordinal in 0..members {
@@ -100,12 +100,6 @@ fn member(identity: &Identity, name: String, claim: PersistentVolumeClaim) -> Ob
 /// What its driver or the kubelet says of a claim that grows.
 fn why(live: Option<&Claim>) -> String {
     live.and_then(|live| live.waits.as_deref()).map(|waits| format!(" ({waits})")).unwrap_or_default()
-}
-
-/// What a claim asks for.
-pub fn size(claim: &PersistentVolumeClaim) -> &str {
-    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
-    requests.and_then(|requests| requests.get(STORAGE)).map(|size| size.0.as_str()).unwrap_or_default()
 }
 
 /// The claim, asking for so much.
@@ -164,7 +158,7 @@ mod tests {
     #[test]
     fn claims_are_as_the_spec_says_and_the_template_as_it_was() {
         let claims = claims("2Gi", has("1Gi"));
-        assert_eq!(claims.template.as_ref().map(size), Some("1Gi"));
+        assert_eq!(claims.template.as_ref().map(storage), Some("1Gi"));
         let names = [format!("data-{SET}-0"), format!("data-{SET}-1")];
         assert_eq!(asked(&claims), [(names[0].as_str(), "2Gi"), (names[1].as_str(), "2Gi")]);
         for object in &claims.objects {

@@ -9,6 +9,10 @@ use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Secret},
 };
+use tf_agent_api::{
+    content::{self, ContentHash, Stored, content_hash, key},
+    node,
+};
 use tf_api::{
     contract::{MemberStatus, Reason},
     names,
@@ -18,12 +22,8 @@ use crate::{
     build::identity::Identity,
     foreign::File,
     hash,
-    node::{
-        self, ContentHash,
-        content::{self, Stored, content_hash},
-    },
+    not_ready::NotReady,
     object::{CONFIG_MAP, Object, SECRET},
-    plan::NotReady,
 };
 
 /// Largest content of a ConfigMap or Secret the API server stores, less some room for metadata.
@@ -81,7 +81,7 @@ impl Files {
         self.secret.insert(key(file, address), content.into());
     }
 
-    /// A file that every node completes for itself, see [`node::template`].
+    /// A file that every node completes for itself, see [`tf_agent_api::template`].
     pub fn template(&mut self, file: &str, content: impl Into<String>) {
         self.open.insert(key(file, node::TEMPLATE_SUFFIX), content.into());
     }
@@ -158,11 +158,6 @@ pub fn secret_name(identity: &Identity) -> String {
     identity.object_name("secret-files")
 }
 
-/// Key of a member's file. Colons of IPv6 addresses are not allowed in keys and become dashes, which no address has.
-pub fn key(file: &str, address: &str) -> String {
-    format!("{file}.{}", address.replace(':', "-"))
-}
-
 fn annotated(
     identity: &Identity,
     name: String,
@@ -179,16 +174,4 @@ fn annotated(
     let mut meta = identity.meta(name);
     meta.annotations = Some(BTreeMap::from([(names::ANNOTATION_CONFIG_HASH.to_owned(), digest)]));
     Ok(meta)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::key;
-
-    #[test]
-    fn keys_of_ipv6_members_are_valid_and_distinct() {
-        assert_eq!(key("zoo.cfg", "fd00::1"), "zoo.cfg.fd00--1");
-        assert_ne!(key("f", "fd00:0:1::"), key("f", "fd00::0:1"));
-        assert!(key("f", "fd00::1").bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)));
-    }
 }

@@ -17,6 +17,10 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use serde_json::{Value, json};
+use tf_agent_api::{
+    family::{self, IpFamily},
+    node,
+};
 use tf_api::{
     common::{ContainerOverrides, PodConfiguration, PodOverrides},
     contract::Reason,
@@ -30,9 +34,9 @@ use crate::{
         identity::Identity,
         storage::{empty_dir, memory_dir},
     },
-    family::{self, IpFamily},
-    hash, node, placement,
-    plan::NotReady,
+    hash,
+    not_ready::NotReady,
+    placement,
 };
 
 const CONFIG: &str = "config";

@@ -1,5 +1,10 @@
 //! Kubernetes quantities: amounts of memory and storage as people write them.
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+
+/// Name of the resource that a claim asks for.
+pub(super) const STORAGE: &str = "storage";
+
 /// A Kubernetes quantity as a whole number of bytes, fractions of a byte dropped. None if it is not one or too large.
 pub fn bytes(quantity: &str) -> Option<u64> {
     const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -22,6 +27,12 @@ pub fn bytes(quantity: &str) -> Option<u64> {
     let power = 10_u128.checked_pow(exponent.unsigned_abs())?;
     let number = digits.checked_mul(factor)?;
     u64::try_from(if exponent < 0 { number / power } else { number.checked_mul(power)? }).ok()
+}
+
+/// How much storage a claim asks for.
+pub fn storage(claim: &PersistentVolumeClaim) -> &str {
+    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
+    requests.and_then(|requests| requests.get(STORAGE)).map(|size| size.0.as_str()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use serde_json::Value;
 pub use self::openshift::{INFRASTRUCTURE, NETWORK};
 use crate::{
     declaration::Read,
+    not_ready::NotReady,
     observed::{Source, Unavailable},
-    plan::NotReady,
 };
 
 const NAMESPACE: &str = "kube-system";

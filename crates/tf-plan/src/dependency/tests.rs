@@ -2,7 +2,7 @@ use serde_json::json;
 use tf_api::{contract::NameReference, dependencies::ResourceReference, kinds::ZOOKEEPER};
 
 use super::*;
-use crate::{observed::Source, plan::Obstacle};
+use crate::{not_ready::Obstacle, observed::Source};
 
 fn dependency(reference: Option<ResourceReference>) -> Dependency {
     Dependency {

@@ -1,7 +1,7 @@
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+use tf_agent_api::vrouter::Module;
 
 use super::*;
-use crate::node::vrouter::Module;
 
 const SET: &str = "set";
 const NEW: &str = "new";

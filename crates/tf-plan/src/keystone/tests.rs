@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 use tf_api::contract::ConditionType;
+use tf_config_files::read;
 
 use super::*;
-use crate::files::read;
 
 fn auth(yaml: &str) -> AuthParameters {
     serde_saphyr::from_str(yaml).unwrap()
@@ -75,7 +75,7 @@ fn a_checked_certificate_is_asked_for_explicitly() {
         keystone("{authMode: keystone, keystoneSecretName: keystone, keystoneAuthParameters: {insecure: false}}");
     let file = read::python(&found.unwrap().unwrap().file().unwrap()).unwrap();
     assert_eq!(file["KEYSTONE"]["insecure"], "false");
-    assert_eq!(file["KEYSTONE"]["cafile"], crate::node::CA_BUNDLE);
+    assert_eq!(file["KEYSTONE"]["cafile"], tf_agent_api::node::CA_BUNDLE);
 }
 
 #[test]

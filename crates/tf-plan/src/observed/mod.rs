@@ -17,11 +17,13 @@ use tf_api::{
     schema::Port,
 };
 
+use tf_agent_api::{family::IpFamily, state::Status};
+
 pub use self::{
     reduce::{internal, is_unreachable, only_node, taints},
     spec::{Spec, Specs},
 };
-use crate::{family::IpFamily, images::ImageOverrides, node::state::Status, secret::SecretData};
+use crate::{images::ImageOverrides, not_ready::NotReady, secret::SecretData};
 
 /// A part of the snapshot that may be unavailable, with the reason why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +59,13 @@ pub struct Unavailable {
     pub reason: Reason,
     /// For people.
     pub message: String,
+}
+
+/// What cannot be observed has to be seen first.
+impl From<&Unavailable> for NotReady {
+    fn from(why: &Unavailable) -> Self {
+        Self::waiting(why.reason, why.message.clone())
+    }
 }
 
 /// A taint of a node with effect `NoSchedule` or `NoExecute`.

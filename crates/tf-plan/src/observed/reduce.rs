@@ -9,14 +9,14 @@ use k8s_openapi::api::{
         PodStatus, PodTemplateSpec, Volume,
     },
 };
-use tf_api::{names, schema::Port};
-
-use super::{Certificate, Claim, Former, Pod, Taint, Workload};
-use crate::{
-    build::claims,
+use tf_agent_api::{
     family::{self, IpFamily},
     node,
 };
+use tf_api::{names, schema::Port};
+
+use super::{Certificate, Claim, Former, Pod, Taint, Workload};
+use crate::build::quantity;
 
 impl From<&StatefulSet> for Workload {
     fn from(set: &StatefulSet) -> Self {
@@ -31,7 +31,7 @@ impl From<&StatefulSet> for Workload {
             revision: status.update_revision,
             restarted_at: set.spec.as_ref().and_then(|spec| restarted_at(&spec.template)),
             refusal: None,
-            claim: template.map(|claim| claims::size(claim).to_owned()),
+            claim: template.map(|claim| quantity::storage(claim).to_owned()),
         }
     }
 }

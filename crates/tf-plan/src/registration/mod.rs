@@ -5,6 +5,7 @@
 //! `Provisioned`. What people changed stays ([`merge`]), and what is not ours is known by what it lacks ([`mark`]).
 
 pub mod call;
+pub mod client;
 pub mod decide;
 pub mod mark;
 pub mod merge;
@@ -19,7 +20,7 @@ use tf_api::{
 };
 
 use self::{decide::Wanted, mark::Owner};
-use crate::{dependency::Connection, foreign, keystone::Keystone, observed::Observed, plan::Plan};
+use crate::{keystone::Keystone, observed::Observed};
 
 /// What a resource registers, and with whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,41 +65,6 @@ pub enum Progress {
     },
     /// It did not work, for this reason.
     Failed(String),
-}
-
-/// How a component reaches the config API.
-#[derive(Clone, Copy, Debug)]
-pub struct Client<'a> {
-    /// Where it is.
-    pub connection: &'a Connection,
-    /// The endpoint of REST.
-    pub endpoint: &'a str,
-}
-
-impl Client<'_> {
-    /// Adds to a plan what shall be in the API, which is asked as whom the resource logs in. Without the password that is needed nothing is
-    /// registered, and everything else goes on.
-    pub fn register<Cr: Managed>(&self, plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, wanted: Wanted) {
-        match Keystone::of(cr.common().auth_parameters.as_ref(), cr.home(), &observed.secrets) {
-            Err(not_ready) => impossible(plan, not_ready.message),
-            Ok(keystone) => {
-                let api = Api {
-                    hosts: self.connection.hosts(self.endpoint),
-                    port: self.connection.port(self.endpoint).unwrap_or_default(),
-                    tls: self.connection.tls(self.endpoint),
-                    ca: self.connection.credentials.text(foreign::CA).map(str::to_owned),
-                    // A token is good in every region.
-                    keystone: keystone.map(|keystone| Keystone { region: String::new(), public_port: 0, ..keystone }),
-                };
-                plan.registration = Some(Registration { wanted, api, is_early: false });
-            }
-        }
-    }
-}
-
-/// Says in a plan that nothing can be registered before somebody changes something.
-pub fn impossible(plan: &mut Plan, why: String) {
-    plan.drafts.push(Draft::fails(ConditionType::Provisioned, Reason::ProvisioningFailed, why));
 }
 
 /// Nodes that are no members any more and whose pods still serve: what they are in the API has to stay as long.

@@ -2,9 +2,9 @@
 //! DNS and collectors have the same client, and the daemons of alarms and SNMP took its names over, but for those of certificates.
 
 use tf_api::contract::MemberStatus;
+use tf_config_files::{Section, Separator, Settings as _};
 
 use super::{Cassandra, Rabbitmq};
-use crate::files::{Section, Separator, Settings as _};
 
 /// Name of the section.
 pub const SECTION: &str = "CONFIGDB";

@@ -5,17 +5,14 @@
 //! found by reading those parsers is named with its upstream file.
 
 use tf_api::contract::{ConditionType, Endpoint, MemberStatus};
+use tf_config_files::{
+    Section,
+    Separator::{Blank, Comma},
+    Settings as _,
+};
 
 use super::{CQL, Cassandra, Rabbitmq, unusable};
-use crate::{
-    dependency::Connection,
-    files::{
-        Section,
-        Separator::{Blank, Comma},
-        Settings as _,
-    },
-    plan::NotReady,
-};
+use crate::{connection::Connection, not_ready::NotReady};
 
 /// Endpoint of ZooKeeper.
 pub const CLIENT: &str = "client";

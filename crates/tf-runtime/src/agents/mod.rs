@@ -20,13 +20,9 @@ use futures::{StreamExt as _, stream};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
+use tf_agent_api::state::{State, Status};
 use tf_api::Resource as _;
-use tf_plan::{
-    component::Component,
-    node::state::{State, Status},
-    observed::Agent,
-    step::Request,
-};
+use tf_plan::{component::Component, observed::Agent, step::Request};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},

@@ -1,4 +1,4 @@
-use tf_plan::node::{rabbitmq, redis, state::Health, zookeeper::Facts};
+use tf_agent_api::{rabbitmq, redis, state::Health, zookeeper::Facts};
 
 use super::*;
 
@@ -73,8 +73,8 @@ fn counters_that_pass_by_wake_nobody_and_what_matters_does() {
         change(&mut status);
         status
     };
-    assert!(member.take(Ok(with(|status| status.rabbitmq = Some(tf_plan::node::rabbitmq::Facts::default())))));
-    assert!(member.take(Ok(with(|status| status.cassandra = Some(tf_plan::node::cassandra::Facts::default())))));
+    assert!(member.take(Ok(with(|status| status.rabbitmq = Some(tf_agent_api::rabbitmq::Facts::default())))));
+    assert!(member.take(Ok(with(|status| status.cassandra = Some(tf_agent_api::cassandra::Facts::default())))));
 }
 
 #[test]

@@ -18,9 +18,10 @@ use tf_api::{
 use tf_plan::{
     declaration::Declaration,
     dependency::{Dependency, Need, SecretUse},
+    not_ready::NotReady,
     object::{Kind, Object, SECRET},
     observed::{Observed, Operator, Pod, Unavailable},
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 use tower::BoxError;
 

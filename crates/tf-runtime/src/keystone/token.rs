@@ -16,7 +16,8 @@ use rustls::{
 };
 use serde_json::{Value, json};
 use tf_api::common::KeystoneVersion;
-use tf_plan::{files::url::authority, keystone::Keystone};
+use tf_config_files::url::authority;
+use tf_plan::keystone::Keystone;
 
 use crate::exchange::{Connection, ExchangeError, Way};
 

@@ -10,7 +10,8 @@ use tf_api::{
 use tf_plan::{
     assess::Outcome,
     component::Component,
-    plan::{Farewell, NotReady, Plan},
+    not_ready::NotReady,
+    plan::{Farewell, Plan},
     registration::{self, Progress, Registration},
 };
 

@@ -5,8 +5,9 @@ use tf_api::{Managed, contract::Reason};
 use tf_plan::{
     assess::{Assessment, Outcome, Situation, assess},
     component::Component,
+    not_ready::NotReady,
     observed::Observed,
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 
 use super::{DEADLINE, Next, PassError, Reconciler, Subject};

@@ -7,12 +7,10 @@ use http::{Request as HttpRequest, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::Value;
-use tf_plan::{
-    files::url::authority,
-    registration::{
-        call::Request,
-        decide::{Scope, Seen, Wanted},
-    },
+use tf_config_files::url::authority;
+use tf_plan::registration::{
+    call::Request,
+    decide::{Scope, Seen, Wanted},
 };
 use tokio::time::Instant;
 

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 use tf_api::{Managed, kinds};
 use tf_plan::{
     component::Component,
+    not_ready::{NotReady, Obstacle},
     observed::Observed,
-    plan::{NotReady, Obstacle, Plan},
+    plan::Plan,
 };
 
 use crate::golden::situation;

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use tf_api::{Managed, contract::MemberStatus, names::ANNOTATION_HIBERNATE};
 use tf_plan::{
     component::Component,
-    hibernation::Hibernation,
     object::{Object, STATEFUL_SET},
     observed::{Observed, Source},
-    plan::Plan,
+    plan::{Hibernation, Plan},
 };
 
 /// Checks a plan of a resource that is awake, or asleep already.

@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 use tf_api::{Managed, Resource as _, names};
 use tf_plan::{
     component::Component,
+    not_ready::NotReady,
     object::{DAEMON_SET, Object, SECRET, STATEFUL_SET},
     observed::{Observed, Source},
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 
 /// Values shorter than this appear by chance.

@@ -3,9 +3,10 @@
 use tf_api::contract::{ConditionType::DependenciesReady, Draft, Reason};
 use tf_plan::{
     component::Component,
+    not_ready::Obstacle,
     object::CONFIG_MAP,
     observed::{Observed, Source, Unavailable},
-    plan::{Obstacle, Plan},
+    plan::Plan,
     registration::Registration,
 };
 

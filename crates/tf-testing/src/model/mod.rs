@@ -7,8 +7,8 @@ mod late;
 mod set;
 mod writes;
 
-use tf_plan::node::{
-    ContentHash,
+use tf_agent_api::{
+    content::ContentHash,
     state::{Phase, State},
 };
 

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use tf_api::contract::MemberStatus;
 use tf_plan::{
-    hibernation::Hibernation,
     observed::{self, Certificate, Observed, Workload},
-    plan::{Plan, Rollout},
+    plan::{Hibernation, Plan, Rollout},
     rollout,
     step::{Request, Step},
 };

@@ -29,8 +29,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use rule::{Answer, Fault, Match, ResetAt, RuleId, Which};
 
-use crate::kubeconfig::{self, Endpoint};
-use crate::request::RequestInfo;
+use crate::{
+    kubeconfig::{self, Endpoint},
+    request::RequestInfo,
+};
 use rule::Rules;
 
 /// A running proxy. Dropping it closes its connections.

@@ -25,8 +25,10 @@ use tokio_util::sync::CancellationToken;
 use super::relay::{Body, Relay, expired_event};
 use super::rule::{Answer, Fault, ResetAt};
 use super::{Answered, Asked, Outcome, Point, Shared, lock};
-use crate::kubeconfig::Endpoint;
-use crate::request::{RequestInfo, Verb};
+use crate::{
+    kubeconfig::Endpoint,
+    request::{RequestInfo, Verb},
+};
 
 /// The API server and the connections to it.
 pub(super) struct Upstream {

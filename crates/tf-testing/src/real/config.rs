@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::options::IpFamily;
-use crate::real::network::Network;
+use crate::{options::IpFamily, real::network::Network};
 
 /// containerd's, the same on every node.
 pub const CONTAINERD: &str = include_str!("../../../../e2e/lab/node/containerd.toml");

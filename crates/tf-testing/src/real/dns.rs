@@ -6,8 +6,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::options::IpFamily;
-use crate::real::network::Network;
+use crate::{options::IpFamily, real::network::Network};
 
 /// Where the server listens on [`Network::api_server`].
 const PORT: u16 = 1053;

@@ -9,11 +9,13 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::assets::{self, Tool};
-use crate::folder::write_atomically;
-use crate::operators::repository;
-use crate::real::packages;
-use crate::skip;
+use crate::{
+    assets::{self, Tool},
+    folder::write_atomically,
+    operators::repository,
+    real::packages,
+    skip,
+};
 
 /// Archive with the lab's image of ZooKeeper servers.
 pub const ZOOKEEPER_ARCHIVE: &str = "zookeeper-3.9.4";

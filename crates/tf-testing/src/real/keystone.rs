@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tf_plan::files::{Ini, Settings as _};
+use tf_config_files::{Ini, Settings as _};
 use tf_sim::keystone::{Login, NAME, Trust, Url, Version};
 
-use crate::logins::{PASSWORD, REGION, TEXTS, administrator};
-use crate::pki::Authority;
-use crate::{Lab, RealNode};
+use crate::{
+    Lab, RealNode,
+    logins::{PASSWORD, REGION, TEXTS, administrator},
+    pki::Authority,
+};
 
 /// Name of the Secret with the administrator's password.
 pub const SECRET: &str = "keystone";

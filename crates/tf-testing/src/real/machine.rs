@@ -12,11 +12,13 @@ use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use crate::folder::{Folder, write_atomically};
-use crate::identity::Identity;
-use crate::process::{self, Process, Spec};
-use crate::real::cgroup::Group;
-use crate::wait::eventually;
+use crate::{
+    folder::{Folder, write_atomically},
+    identity::Identity,
+    process::{self, Process, Spec},
+    real::cgroup::Group,
+    wait::eventually,
+};
 
 /// How a machine gets its root.
 const ROOT: &str = include_str!("../../../../e2e/lab/node/root.sh");

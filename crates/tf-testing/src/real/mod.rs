@@ -56,12 +56,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 
-use crate::assets::{self, Tool};
-use crate::folder::{Folder, LabRecord, write_atomically};
-use crate::kubeconfig;
-use crate::options::IpFamily;
-use crate::pki::Authority;
-use crate::wait::eventually;
+use crate::{
+    assets::{self, Tool},
+    folder::{Folder, LabRecord, write_atomically},
+    kubeconfig,
+    options::IpFamily,
+    pki::Authority,
+    wait::eventually,
+};
 
 use machine::Machine;
 use network::Network;

@@ -14,16 +14,20 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use crate::folder::write_atomically;
-use crate::identity::Identity;
-use crate::kubeconfig::{self, Credential, Endpoint};
-use crate::pki::Authority;
-use crate::real::Programs;
-use crate::real::config::{self, NodeConfig};
-use crate::real::disk;
-use crate::real::machine::{Machine, run};
-use crate::real::network::Network;
-use crate::wait::eventually;
+use crate::{
+    folder::write_atomically,
+    identity::Identity,
+    kubeconfig::{self, Credential, Endpoint},
+    pki::Authority,
+    real::{
+        Programs,
+        config::{self, NodeConfig},
+        disk,
+        machine::{Machine, run},
+        network::Network,
+    },
+    wait::eventually,
+};
 
 /// How long containerd may take to listen. It needs one second when the machine is not otherwise busy.
 const RUNTIME_WITHIN: Duration = Duration::from_secs(60);

@@ -8,8 +8,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use tf_api::names::NODE_CONTROL_PLANE;
 
-use crate::operators::Install;
-use crate::{Lab, Options, RealNode};
+use crate::{Lab, Options, RealNode, operators::Install};
 
 /// A lab of control-plane nodes that have these images, with an operator installed from its chart.
 pub async fn installed(

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 
-use crate::real::RealNodes;
-use crate::real::machine::run;
+use crate::real::{RealNodes, machine::run};
 
 /// The end that is not a node, as the router's device towards it is called.
 pub const API_SERVER: &str = "api";

@@ -4,9 +4,11 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::real::RealNodes;
-use crate::real::machine::run;
-use crate::real::node::{PROGRAMS, RealNode};
+use crate::real::{
+    RealNodes,
+    machine::run,
+    node::{PROGRAMS, RealNode},
+};
 
 impl RealNodes {
     /// Cuts a node's power: all that runs on it ends at the same moment, its containers, too, and nothing says goodbye. What it

@@ -9,10 +9,12 @@ use anyhow::{Context, Result};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 
-use crate::process::{Process, Spec};
-use crate::real::machine::run;
-use crate::wait::eventually;
-use crate::{Lab, assets};
+use crate::{
+    Lab, assets,
+    process::{Process, Spec},
+    real::machine::run,
+    wait::eventually,
+};
 
 /// It needs tenths of a second when the machine is not otherwise busy.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);

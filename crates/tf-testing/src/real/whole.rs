@@ -11,9 +11,11 @@ use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
-use crate::operators::{self, Install, repository};
-use crate::real::{image, operator};
-use crate::{Lab, Options};
+use crate::{
+    Lab, Options,
+    operators::{self, Install, repository},
+    real::{image, operator},
+};
 
 /// Archives of the images besides the operators'.
 const OTHERS: [&str; 7] = [

@@ -1,7 +1,8 @@
 //! `contrail-vrouter-agent.conf`, complete (tf-components 8.1): a template that every node completes.
 
+use tf_agent_api::{node, template::Local};
 use tf_api::{ports, schema::Port};
-use tf_plan::{foreign::Foreign, node, node::template::Local, plan::NotReady};
+use tf_plan::{foreign::Foreign, not_ready::NotReady};
 
 use super::{LOG_DIR, qos, sheet::Sheet};
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     services::Services,
 };
 
-pub use tf_plan::node::vrouter::FILE;
+pub use tf_agent_api::vrouter::FILE;
 /// What the agent takes for the destination of samples and security events. Any other word makes it exit with code 0
 /// (tf-components 11, trap 17).
 const DESTINATIONS: [&str; 3] = ["collector", "file", "syslog"];

@@ -1,13 +1,9 @@
 //! Files of the agent's helpers: how they reach the config API, and where TLS load balancers get their certificates from.
 
+use tf_agent_api::node;
 use tf_api::common::KeystoneVersion;
-use tf_plan::{
-    cluster::Cluster,
-    files::{Ini, Section, Separator::Comma, Settings as _, url},
-    keystone, node,
-    plan::NotReady,
-    vnc_api,
-};
+use tf_config_files::{Ini, Section, Separator::Comma, Settings as _, url};
+use tf_plan::{cluster::Cluster, keystone, not_ready::NotReady, vnc_api};
 
 use super::agent::tls;
 use crate::{

@@ -1,10 +1,8 @@
 //! The CNI configuration (tf-components 8.5). It says nothing about a node.
 
 use serde::Serialize;
-use tf_plan::{
-    cluster::Platform,
-    files::{Unrepresentable, json},
-};
+use tf_config_files::{Unrepresentable, json};
+use tf_plan::cluster::Platform;
 
 /// Name of the file; the plugin looks for one that ends so.
 pub const FILE: &str = "10-tf-cni.conf";

@@ -1,11 +1,8 @@
 //! What the node agent needs to prepare a node: parameters of `vhost0` and kernel settings.
 
-use tf_plan::{
-    cluster::Cluster,
-    files::{EnvFile, Settings as _, Sysctl},
-    node,
-    plan::NotReady,
-};
+use tf_agent_api::node;
+use tf_config_files::{EnvFile, Settings as _, Sysctl};
+use tf_plan::{cluster::Cluster, not_ready::NotReady};
 
 use crate::{
     parameters::{DPDK, Name, Parameters},

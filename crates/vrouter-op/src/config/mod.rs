@@ -1,5 +1,5 @@
 //! Files of an agent and of what stands beside it. Each takes parameters and services, and says nothing about a node: what
-//! only the node knows is a placeholder (`tf_plan::node::template`).
+//! only the node knows is a placeholder (`tf_agent_api::template`).
 
 pub mod agent;
 pub mod clients;

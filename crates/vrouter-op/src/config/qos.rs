@@ -1,10 +1,8 @@
 //! Hardware queues and priority groups of the physical interface: the sections `QOS`, `QUEUE-n` and `PG-n` (tf-components
 //! 8.1), and what the agent's `tf-node` sets on the interface, which the image's `qosmap.py` does otherwise.
 
-use tf_plan::{
-    node::launch::{PriorityGroup, Queues},
-    plan::NotReady,
-};
+use tf_agent_api::launch::{PriorityGroup, Queues};
+use tf_plan::not_ready::NotReady;
 
 use super::sheet::Sheet;
 use crate::parameters::{Name, Parameters};

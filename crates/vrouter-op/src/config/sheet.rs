@@ -6,10 +6,8 @@
 
 use std::fmt::Display;
 
-use tf_plan::{
-    files::{Ini, Separator::Blank, Settings as _, Unrepresentable},
-    node::template::{Local, literal},
-};
+use tf_agent_api::template::{Local, literal};
+use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
 
 enum Value {
     Text(String),
@@ -93,7 +91,8 @@ impl Sheet {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::{files::read, node::template::fill};
+    use tf_agent_api::template::fill;
+    use tf_config_files::read;
 
     use super::*;
 

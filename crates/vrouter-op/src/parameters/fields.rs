@@ -1,11 +1,12 @@
 //! Which field of the spec is which parameter.
 
+use tf_agent_api::node;
 use tf_api::{
     VrouterConfiguration,
     common::{AuthMode, AuthParameters, PodConfiguration},
     schema::Sensitive,
 };
-use tf_plan::{ensemble::sys_log_level, keystone, node};
+use tf_plan::{ensemble::sys_log_level, keystone};
 
 use super::Name;
 

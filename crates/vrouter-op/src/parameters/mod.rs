@@ -13,8 +13,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use tf_agent_api::family;
 use tf_api::{Vrouter, common::AuthMode, contract::Reason};
-use tf_plan::{family, keystone, plan::NotReady};
+use tf_plan::{keystone, not_ready::NotReady};
 
 pub use fields::Secret;
 

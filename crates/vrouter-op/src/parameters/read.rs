@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use tf_plan::plan::NotReady;
+use tf_plan::not_ready::NotReady;
 
 use super::{Name, Parameters};
 

@@ -1,13 +1,11 @@
 //! The files as their daemons read them.
 
 use serde_json::{Value, json};
-use tf_plan::{
-    files::{env, read},
-    node::{
-        launch::{Launch, OnChange, Probe},
-        template::{Local, fill},
-    },
+use tf_agent_api::{
+    launch::{Launch, OnChange, Probe},
+    template::{Local, fill},
 };
+use tf_config_files::{env, read};
 use tf_sim::vrouter::options::Options;
 use tf_testing::situation::{external, foreign};
 
@@ -262,7 +260,7 @@ fn files_and_hosts_of_the_spec_win_over_those_of_a_secret() {
     assert_eq!(authorities(&own), ["/etc/own.crt", "/etc/own.crt"]);
     let hosts = json!({"CONFIG_NODES": "10.0.0.1", "ANALYTICS_NODES": "10.0.0.1"});
     let named = files(json!({"envVariablesConfig": hosts}));
-    assert_eq!(authorities(&named), [tf_plan::node::CA_BUNDLE, tf_plan::node::CA_BUNDLE]);
+    assert_eq!(authorities(&named), [tf_agent_api::node::CA_BUNDLE, tf_agent_api::node::CA_BUNDLE]);
 }
 
 #[test]

@@ -2,11 +2,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tf_plan::{
-    files::{env, read},
-    node::template::{Local, fill},
-    object::SECRET,
-};
+use tf_agent_api::template::{Local, fill};
+use tf_config_files::{env, read};
+use tf_plan::object::SECRET;
 
 use crate::world::{files, observed, plan, vrouter};
 

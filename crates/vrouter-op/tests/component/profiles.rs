@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use tf_api::{Vrouter, contract::ConditionType};
 use tf_plan::{
+    not_ready::{NotReady, Obstacle},
     object::{CONFIG_MAP, DAEMON_SET, SECRET},
     observed::{Node, Observed, Pod, Source, Spec},
-    plan::{NotReady, Obstacle, Plan},
+    plan::Plan,
 };
 
 use crate::world::{files, observed, plan, vrouter};

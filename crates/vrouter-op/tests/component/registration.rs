@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use tf_agent_api::{state::Status, vrouter::Facts};
 use tf_api::contract::{ConditionType, Reason};
 use tf_plan::{
-    node::{state::Status, vrouter::Facts},
     object::NODE,
     observed::{Agent, Certificate, Node, Observed, Pod, Source},
     plan::Plan,

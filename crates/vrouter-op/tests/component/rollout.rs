@@ -1,13 +1,13 @@
 //! One node at a time, whatever its group.
 
 use serde_json::json;
+use tf_agent_api::{
+    content::ContentHash,
+    state::{Health, Phase, State, Status},
+    vrouter::Module,
+};
 use tf_api::{Vrouter, contract::ConditionType};
 use tf_plan::{
-    node::{
-        ContentHash,
-        state::{Health, Phase, State, Status},
-        vrouter::Module,
-    },
     object::DAEMON_SET,
     observed::{Agent, Certificate, Node, Observed, Pod, Source, Taint, Workload},
     plan::{Drain, Mark, Plan},

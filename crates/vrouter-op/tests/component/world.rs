@@ -10,9 +10,10 @@ use tf_api::{
 };
 use tf_plan::{
     component::Component as _,
+    not_ready::NotReady,
     object::{CONFIG_MAP, SECRET},
     observed::{Observed, Operator, Peer, Source},
-    plan::{NotReady, Plan},
+    plan::Plan,
 };
 
 pub fn vrouter(spec: Value) -> Vrouter {

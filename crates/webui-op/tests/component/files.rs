@@ -2,11 +2,11 @@
 
 use crate::support::{LOGIN, World, initialized, launch_of, options_of, plan_of, webui};
 use serde_json::{Value, json};
-use tf_plan::{
+use tf_agent_api::{
+    launch::{OnChange, Probe, Relay},
     node,
-    node::launch::{OnChange, Probe, Relay},
-    object::{SECRET, SERVICE},
 };
+use tf_plan::object::{SECRET, SERVICE};
 use tf_testing::{
     laws::unseen,
     situation::{external, foreign, has_foreign},

@@ -2,9 +2,9 @@
 
 use crate::support::{World, webui, with_status};
 use serde_json::json;
+use tf_agent_api::state::{Health, Phase, State};
 use tf_api::Webui;
 use tf_plan::{
-    node::state::{Health, Phase, State},
     observed::{Agent, Observed, Source},
     plan::Plan,
     step::Step,

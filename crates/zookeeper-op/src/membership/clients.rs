@@ -10,8 +10,8 @@
 
 use std::net::IpAddr;
 
+use tf_agent_api::zookeeper::Server;
 use tf_api::{contract::MemberStatus, kinds::PlainClients};
-use tf_plan::node::zookeeper::Server;
 
 use super::{Change, Decision, Situation, Step, View};
 

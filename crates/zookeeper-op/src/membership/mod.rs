@@ -24,11 +24,9 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tf_agent_api::zookeeper::{Facts, Server, Servers};
 use tf_api::{contract::MemberStatus, kinds::PlainClients};
-use tf_plan::{
-    members,
-    node::zookeeper::{Facts, Server, Servers},
-};
+use tf_plan::members;
 
 pub use clients::is_as_wanted;
 pub use roll::{Change, Seat};

@@ -1,7 +1,7 @@
 //! The moves one by one, as examples; `tests/component/membership.rs` walks through all of them.
 
+use tf_agent_api::zookeeper::Role;
 use tf_api::{ZookeeperConfiguration, kinds::ZookeeperTls};
-use tf_plan::node::zookeeper::Role;
 
 use super::*;
 

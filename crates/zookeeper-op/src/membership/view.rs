@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use tf_agent_api::zookeeper::{Role, Servers};
 use tf_api::contract::MemberStatus;
-use tf_plan::node::zookeeper::{Role, Servers};
 
 use super::{Situation, voters};
 
@@ -29,7 +29,7 @@ impl<'a> View<'a> {
     /// None if nobody reports a quorum. Only who belongs to a quorum has the right list; of two the later holds.
     pub fn of(situation: &Situation<'_>, recorded: &'a [MemberStatus]) -> Option<Self> {
         let answers = || {
-            let own = |(id, facts): &(&u32, _)| **id == <&tf_plan::node::zookeeper::Facts>::clone(facts).id;
+            let own = |(id, facts): &(&u32, _)| **id == <&tf_agent_api::zookeeper::Facts>::clone(facts).id;
             situation.facts.iter().filter(own).map(|(id, facts)| (*id, facts))
         };
         let servers = answers()

@@ -8,19 +8,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use serde_json::{Map, Value, json};
+use tf_agent_api::content::{ContentHash, Volume, content_hash, of_member};
 use tf_api::{
     Zookeeper,
     contract::{ConditionType, Reason},
     names::ANNOTATION_RESTART_HASH,
 };
+use tf_config_files::read;
 use tf_plan::{
     component::Component as _,
-    files::read,
-    node::{
-        ContentHash,
-        content::{Volume, of_member},
-        content_hash,
-    },
     object::{CONFIG_MAP, SECRET, STATEFUL_SET},
     observed::Observed,
     plan::Plan,
@@ -101,7 +97,7 @@ impl World {
             })
         };
         let list: Vec<String> = (0..3).map(entry).collect();
-        let servers: tf_plan::node::zookeeper::Servers = (list.concat() + "version=100000000").parse().unwrap();
+        let servers: tf_agent_api::zookeeper::Servers = (list.concat() + "version=100000000").parse().unwrap();
         let agent = |index: usize| {
             if self.silent == Some(index) {
                 return json!({"silent": "no answer"});

@@ -10,16 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use tf_agent_api::zookeeper::{Facts, Role, Server, Servers};
 use tf_api::{
     ZookeeperConfiguration,
     contract::MemberStatus,
     kinds::{PlainClients, ZookeeperTls},
     schema::Port,
 };
-use tf_plan::{
-    node::zookeeper::{Facts, Role, Server, Servers},
-    observed, rollout,
-};
+use tf_plan::{observed, rollout};
 use tf_testing::walks;
 use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide, is_as_wanted};
 

@@ -11,9 +11,9 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tf_api::{Zookeeper, contract::Reason, kinds::PlainClients};
+use tf_config_files::read;
 use tf_plan::{
     component::Component as _,
-    files::read,
     object::{CONFIG_MAP, SECRET, STATEFUL_SET},
     observed::{Node, Observed, Source},
     plan::Plan,

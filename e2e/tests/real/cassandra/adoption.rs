@@ -11,8 +11,10 @@ use super::releases::{self, of};
 use super::*;
 use kube::ResourceExt as _;
 
-use crate::former::{self, Former};
-use crate::store::BRING_UP;
+use crate::{
+    former::{self, Former},
+    store::BRING_UP,
+};
 
 /// What its images hold, of today.
 const RELEASE: &str = "3.11.19";

@@ -18,9 +18,11 @@ use tokio::time::sleep;
 
 use super::writer::Writer;
 use super::{Long, NAME, RESIZED, SERVER, STORE, good, on_a_small_machine, table};
-use crate::store::{NAMESPACE, edit_secret, followed, processes, running};
-use crate::tls::Access;
-use crate::{rest, secrets};
+use crate::{
+    rest, secrets,
+    store::{NAMESPACE, edit_secret, followed, processes, running},
+    tls::Access,
+};
 
 /// Between two visits.
 const PACE: Duration = Duration::from_millis(100);

@@ -14,8 +14,10 @@ use tf_testing::{Lab, RealNode};
 
 use super::writer::Writer;
 use super::{Long, NAME, STORE, good, on_a_small_machine, ring, table};
-use crate::store::{BRING_UP, NAMESPACE, Store};
-use crate::tls::Access;
+use crate::{
+    store::{BRING_UP, NAMESPACE, Store},
+    tls::Access,
+};
 
 /// The ring that begins with the backup.
 const COPY: Store = Store { name: "configdb2", ..STORE };

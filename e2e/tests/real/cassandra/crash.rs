@@ -9,9 +9,11 @@ use tf_api::contract::MemberStatus;
 
 use super::writer::Writer;
 use super::{COMPACTORS, JMX_PORT, STORE, on_a_small_machine, repairs, ring, table, with_compactors};
-use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of};
-use crate::store::Store;
-use crate::tls::Access;
+use crate::{
+    crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of},
+    store::Store,
+    tls::Access,
+};
 
 /// Grow by two, and shrink by one, twice.
 const SIZES: Round<Common> = Round {

@@ -28,8 +28,10 @@ use tf_testing::{Lab, RealNode};
 
 use self::cql::answers_without_tls;
 use self::writer::{Summary, Writer};
-use crate::store::{NAMESPACE, Server, Store, are_others, authorities, authority, processes, replace_authority};
-use crate::tls::Access;
+use crate::{
+    store::{NAMESPACE, Server, Store, are_others, authorities, authority, processes, replace_authority},
+    tls::Access,
+};
 
 const NAME: &str = "configdb1";
 const CQL_PORT: u16 = 9041;

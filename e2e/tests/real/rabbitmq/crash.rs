@@ -10,8 +10,10 @@ use tf_api::contract::MemberStatus;
 
 use super::traffic::{Access, Traffic};
 use super::{BACKLOG, STORE, backlog};
-use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, tests_of};
-use crate::store::{ROLL, Store};
+use crate::{
+    crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, tests_of},
+    store::{ROLL, Store},
+};
 
 /// Grow, and shrink.
 const SIZES: Round<Common> =

@@ -16,8 +16,10 @@ use tf_testing::wait::eventually;
 use super::sizes::resize;
 use super::traffic::{Access, Traffic};
 use super::{AMQP_PORT, Long, NAME, STORE, good, three};
-use crate::store::{HONEST_WITHIN, NAMESPACE, authorities, authority, replace_authority};
-use crate::tls;
+use crate::{
+    store::{HONEST_WITHIN, NAMESPACE, authorities, authority, replace_authority},
+    tls,
+};
 
 const PORT: u16 = AMQP_PORT + 20_000;
 /// Between two servers that are killed while the authority is replaced: some in each step, which takes a minute.

@@ -31,11 +31,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use self::traffic::{Access, Summary, Traffic};
-use crate::store::{
-    BRING_UP, NAMESPACE, ROLL, Server, Store, are_others, edit_secret, followed, members, processes, replace_authority,
-    running,
+use crate::{
+    rest, secrets,
+    store::{
+        BRING_UP, NAMESPACE, ROLL, Server, Store, are_others, edit_secret, followed, members, processes,
+        replace_authority, running,
+    },
+    tls, told,
 };
-use crate::{rest, secrets, tls, told};
 
 const NAME: &str = "rabbitmq1";
 /// Its servers' processes.

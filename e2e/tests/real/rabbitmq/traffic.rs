@@ -27,8 +27,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::{AMQP_PORT, NAME};
-use crate::store::{NAMESPACE, authorities, authority};
-use crate::tls;
+use crate::{
+    store::{NAMESPACE, authorities, authority},
+    tls,
+};
 
 /// Between two messages.
 const PACE: Duration = Duration::from_millis(20);

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 use super::{CONNECTION, NAME, REDIS_PORT};
-use crate::store::NAMESPACE;
-use crate::tls::Access;
+use crate::{store::NAMESPACE, tls::Access};
 
 /// Where Sentinels are asked.
 pub const SENTINEL_PORT: u16 = 26_389;

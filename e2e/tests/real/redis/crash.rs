@@ -11,8 +11,10 @@ use super::client::Login;
 use super::journal::Journal;
 use super::sentinel::{CONVERGED, with_sentinels};
 use super::{ROLL, STORE};
-use crate::crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of};
-use crate::store::Store;
+use crate::{
+    crash::{Common, Configuration, Name, Round, Site, Subject, Wish as _, servers, tests_of},
+    store::Store,
+};
 
 /// Grow, and shrink.
 const SIZES: Round<Common> = Round {

@@ -23,9 +23,11 @@ use tf_testing::wait::eventually;
 
 use self::client::{Login, answers_without_tls};
 use self::visitor::{Summary, Visitor};
-use crate::store::{NAMESPACE, Store, authorities, edit_secret, replace_authority};
-use crate::tls::Access;
-use crate::{rest, secrets};
+use crate::{
+    rest, secrets,
+    store::{NAMESPACE, Store, authorities, edit_secret, replace_authority},
+    tls::Access,
+};
 
 const NAME: &str = "redis1";
 /// Secrets of the operator: what clients connect with, and the password alone.

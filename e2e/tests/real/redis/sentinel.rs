@@ -20,8 +20,7 @@ use super::journal::{Journal, Summary};
 use super::{
     Long, NAME, REDIS_PORT, ROLL, STORE, TOLD, another_authority, another_password, nothing_secret_is_told, through,
 };
-use crate::rest;
-use crate::store::NAMESPACE;
+use crate::{rest, store::NAMESPACE};
 
 /// Until another server takes writes (stateful-services 5).
 pub const CONVERGED: Duration = Duration::from_secs(30);

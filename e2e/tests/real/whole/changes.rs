@@ -10,8 +10,10 @@ use tf_testing::identity::Identity;
 use super::elected::{daemons_without_a_leader_are_reported, killed_leaders_are_followed};
 use super::world::World;
 use super::*;
-use crate::rabbitmq;
-use crate::store::{Server, edit_secret, replace_authority};
+use crate::{
+    rabbitmq,
+    store::{Server, edit_secret, replace_authority},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passwords_and_settings_change_under_a_client_of_the_api_and_none_of_its_requests_fails() -> Result<()> {

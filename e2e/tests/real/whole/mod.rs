@@ -49,8 +49,10 @@ use tf_testing::wait::eventually;
 use tf_testing::{Lab, RealNode};
 
 use self::daemons::{Daemon, Daemons};
-use crate::secrets;
-use crate::store::{HONEST_WITHIN, NAMESPACE, Store, Turn};
+use crate::{
+    secrets,
+    store::{HONEST_WITHIN, NAMESPACE, Store, Turn},
+};
 
 /// Config, as the other tests see a store.
 pub const CONFIG: Store = Store { operator: "config-op", kind: CONFIG_KIND, name: "config1", images: &[], values: &[] };

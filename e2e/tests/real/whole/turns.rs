@@ -4,8 +4,8 @@
 //! member that lost what it lives on is not Ready, was stopped by no operator, and may be; so is one whose daemon ends by itself, which its pod was not told to:
 //! one that begins to work with a password that is another one since, say.
 
+use tf_agent_api::node::{AGENT_PORT, READY_PATH};
 use tf_api::names::{ANNOTATION_ACTIVE_CERTIFICATE, ANNOTATION_ACTIVE_CONFIG, LABEL_TYPE};
-use tf_plan::node::{AGENT_PORT, READY_PATH};
 use tf_testing::identity::Identity;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

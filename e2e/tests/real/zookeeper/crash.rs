@@ -13,8 +13,10 @@ use tf_testing::process::Process;
 use super::host_files::Administrator;
 use super::journal::Journal;
 use super::*;
-use crate::crash::{Common, Configuration, Name, Round, Site, Subject, tests_of};
-use crate::store::HONEST_WITHIN;
+use crate::{
+    crash::{Common, Configuration, Name, Round, Site, Subject, tests_of},
+    store::HONEST_WITHIN,
+};
 
 /// Of cert-manager.
 const ISSUER: &str = "corp";

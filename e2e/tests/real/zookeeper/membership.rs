@@ -16,7 +16,7 @@ const ONE_MOVE: Duration = Duration::from_mins(3);
 pub async fn list(address: IpAddr) -> Result<(u64, BTreeSet<u32>)> {
     let answer = ask(address, "conf").await?;
     let (_, list) = answer.split_once("membership:").with_context(|| format!("{address} answered {answer:?}"))?;
-    let servers: tf_plan::node::zookeeper::Servers = list.parse()?;
+    let servers: tf_agent_api::zookeeper::Servers = list.parse()?;
     Ok((servers.version, servers.voters().collect()))
 }
 

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tf_agent_api::launch::{Launch, OnChange};
 use tf_api::{Managed, contract::NameReference};
 use tf_plan::{
     component::Component,
-    node::launch::{Launch, OnChange},
     object::SECRET,
     observed::{Observed, Source},
     plan::Plan,

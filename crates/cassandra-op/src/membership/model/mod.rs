@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
+use tf_agent_api::cassandra::{Change, Failed};
 use tf_api::{BackupStatus, contract::MemberStatus};
 use tf_plan::{
-    node::cassandra::{Change, Failed},
     observed,
     plan::Plan,
     resize::Record,

@@ -1,7 +1,7 @@
 //! What is promised: of each step, of what is recorded, of what servers serve with, and of the end.
 
 use tf_api::BackupState;
-use tf_plan::hibernation::Hibernation;
+use tf_plan::plan::Hibernation;
 
 use super::*;
 

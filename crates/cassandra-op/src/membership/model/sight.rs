@@ -1,18 +1,16 @@
 //! What the operator sees of the world, and what it plans by that.
 
+use tf_agent_api::{
+    cassandra::{Facts, NORMAL, Peer, backup::Saved},
+    state::{Health, Phase, State, Status},
+};
 use tf_api::{
     BackupVolume, Cassandra, CassandraConfiguration, CassandraSpec,
     common::{Container, HostPathStorage, PodConfiguration},
     kinds::CassandraStatus,
     names::{ANNOTATION_BACKUP, ANNOTATION_HIBERNATE},
 };
-use tf_plan::{
-    node::{
-        cassandra::{Facts, NORMAL, Peer, backup::Saved},
-        state::{Health, Phase, State, Status},
-    },
-    observed::{Agent, Observed, Source},
-};
+use tf_plan::observed::{Agent, Observed, Source};
 
 use super::*;
 use crate::{

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use tf_agent_api::{
+    content::ContentHash,
+    state::{Health, Phase, State, Status},
+};
 use tf_api::{Config, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_plan::{
-    node::{
-        ContentHash,
-        state::{Health, Phase, State, Status},
-    },
     observed::{Agent, Observed, Source},
     plan::Plan,
     step::Step,

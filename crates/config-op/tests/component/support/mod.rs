@@ -7,11 +7,7 @@ use std::collections::BTreeMap;
 use config_op::Component;
 use serde_json::{Value, json};
 use tf_api::Config;
-use tf_plan::{
-    component::Component as _,
-    observed::Observed,
-    plan::{NotReady, Plan},
-};
+use tf_plan::{component::Component as _, not_ready::NotReady, observed::Observed, plan::Plan};
 pub use tf_testing::situation::{Planned, initialized, with_status};
 use tf_testing::situation::{endpoint, nodes, peer, resource};
 

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde_json::{Value, json};
 use tf_api::Rabbitmq;
+use tf_config_files::read::{self, Cuttlefish};
 use tf_plan::{
-    files::read::{self, Cuttlefish},
     observed::{Node, Observed, Operator, Source},
     secret::SecretData,
 };

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde_json::json;
-use tf_plan::node::cassandra::{Change, Facts, Failed, backup::Found};
+use tf_agent_api::cassandra::{Change, Facts, Failed, backup::Found};
 use tokio::time::timeout;
 
 use super::{

@@ -11,8 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tf_host::atomic;
-use tf_plan::node::{
+use tf_agent_api::{
     cassandra::{
         SERVED_FILE,
         backup::{Restored, Saved},
@@ -20,6 +19,7 @@ use tf_plan::node::{
     launch,
     release::CASSANDRA,
 };
+use tf_host::atomic;
 
 use super::{
     super::{
@@ -236,9 +236,9 @@ fn entries(data: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use tf_plan::node::{
-        MEMBER_FILE, OTHER_MEMBERS_FILE,
+    use tf_agent_api::{
         launch::{Launch, OnChange, Place, When},
+        node::{MEMBER_FILE, OTHER_MEMBERS_FILE},
     };
 
     use super::*;

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use tf_plan::node::cassandra::{Facts, NORMAL, Peer};
+use tf_agent_api::cassandra::{Facts, NORMAL, Peer};
 
 use super::{
     Release,

@@ -3,7 +3,7 @@
 //! A server that asks for passwords knows none on a new disk, and would make a user of its own whose password everybody knows (`cassandra`,
 //! `CassandraRoleManager.setupDefaultRole`). What is on an old disk may be of a resource that is gone. So a server is first started with a
 //! configuration by which it asks for no password, listens on the loopback address and wants a certificate of a member
-//! ([`When::Private`](tf_plan::node::launch::When::Private)). The agent writes the one user and bars the server's own, notes both among the data,
+//! ([`When::Private`](tf_agent_api::launch::When::Private)). The agent writes the one user and bars the server's own, notes both among the data,
 //! and starts the server anew for everybody. Where the note is right this is left out. A server that asks nobody is told while it serves.
 //!
 //! Users are rows of a table (`system_auth.roles`), and written as such: statements for users are refused to whoever did not log in.
@@ -13,14 +13,9 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 use bcrypt::Version;
 use serde_json::json;
+use tf_agent_api::cassandra::{self, AUTH_KEYSPACE, LOGIN_FILE, PASSWORD, USER};
+use tf_config_files::env;
 use tf_host::atomic;
-use tf_plan::{
-    files::env,
-    node::{
-        self,
-        cassandra::{AUTH_KEYSPACE, LOGIN_FILE, PASSWORD, USER},
-    },
-};
 use tokio::time::sleep;
 
 use super::{Server, change, simple_keyspaces, wire::Connection};
@@ -118,13 +113,7 @@ pub fn is_known(data: &Path, paths: &Paths) -> bool {
 }
 
 /// Ends when the server knows it. `formers`: what it may know instead, if clients are to log in with something else than before.
-pub async fn introduce(
-    server: Server,
-    how: node::cassandra::Login,
-    paths: Paths,
-    is_private: bool,
-    formers: Vec<Login>,
-) {
+pub async fn introduce(server: Server, how: cassandra::Login, paths: Paths, is_private: bool, formers: Vec<Login>) {
     let mut trouble = None;
     loop {
         let Err(error) = change::in_time(attempt(&server, how, &paths, is_private, &formers)).await else { return };
@@ -139,7 +128,7 @@ pub async fn introduce(
 
 async fn attempt(
     server: &Server,
-    how: node::cassandra::Login,
+    how: cassandra::Login,
     paths: &Paths,
     is_private: bool,
     formers: &[Login],

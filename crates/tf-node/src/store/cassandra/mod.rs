@@ -19,7 +19,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use tf_plan::node::{
+use tf_agent_api::{
     cassandra::{AUTH_KEYSPACE, Facts, Peer},
     launch::{Launch, When},
 };

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use serde_json::json;
-use tf_plan::node::cassandra::{
+use tf_agent_api::cassandra::{
     Change,
     backup::{Backup, DIRECTORY, Restored},
 };

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tf_plan::node::cassandra::{Change, Facts};
+use tf_agent_api::cassandra::{Change, Facts};
 
 use super::Release;
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use tf_plan::node::cassandra::{Change, Peer};
+use tf_agent_api::cassandra::{Change, Peer};
 
 use super::{
     super::Failure,

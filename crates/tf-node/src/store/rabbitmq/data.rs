@@ -8,11 +8,9 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
+use tf_agent_api::rabbitmq::{FORMATION_FILE, FORMATION_NODES};
+use tf_config_files::env;
 use tf_host::atomic;
-use tf_plan::{
-    files::env,
-    node::rabbitmq::{FORMATION_FILE, FORMATION_NODES},
-};
 
 use super::super::owner::{self, exists};
 use crate::{log, paths::Paths, set::Set};
@@ -113,7 +111,11 @@ fn put_aside(data: &Path) -> Result<()> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tf_plan::node::{MEMBER_FILE, OTHER_MEMBERS_FILE, content_hash, launch::Launch};
+    use tf_agent_api::{
+        content::content_hash,
+        launch::Launch,
+        node::{MEMBER_FILE, OTHER_MEMBERS_FILE},
+    };
 
     use super::*;
     use crate::set::File;

@@ -5,8 +5,8 @@
 use std::{fs, path::Path};
 
 use anyhow::Result;
+use tf_agent_api::release::Line;
 use tf_host::atomic;
-use tf_plan::node::release::Line;
 
 use super::data;
 

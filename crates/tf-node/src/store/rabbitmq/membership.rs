@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tf_plan::node::rabbitmq::{Membership, few};
+use tf_agent_api::rabbitmq::{Membership, few};
 
 use super::{super::Failure, Management, Server, TOOLS_PATIENCE, flags, queues};
 use crate::{command::Commands, materialise::RunDir, process, set::Set, state_file};

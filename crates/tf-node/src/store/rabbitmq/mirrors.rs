@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::Value;
-use tf_plan::node::rabbitmq::{Queues, Unmirrored};
+use tf_agent_api::rabbitmq::{Queues, Unmirrored};
 
 use super::queues::Queue;
 

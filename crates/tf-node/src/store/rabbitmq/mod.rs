@@ -23,7 +23,7 @@ use http::{HeaderValue, StatusCode};
 use hyper::body::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tf_plan::node::{
+use tf_agent_api::{
     rabbitmq::{Facts, PASSWORD_FILE, USER, few},
     release::RABBITMQ,
 };

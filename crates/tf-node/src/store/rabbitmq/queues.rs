@@ -19,7 +19,7 @@ use hyper::body::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
-use tf_plan::node::rabbitmq::{self, Facts, Unmirrored};
+use tf_agent_api::rabbitmq::{self, Facts, Unmirrored};
 use tokio::sync::Mutex;
 
 use super::{
@@ -249,7 +249,7 @@ mod tests {
     };
 
     use serde_json::json;
-    use tf_plan::node::rabbitmq::PASSWORD_FILE;
+    use tf_agent_api::rabbitmq::PASSWORD_FILE;
 
     use super::*;
     use crate::probe::Target;

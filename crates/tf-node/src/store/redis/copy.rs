@@ -1,4 +1,4 @@
-//! `tf-node copy`: starts a Redis server as what the other members say it is (`tf_plan::node::redis::start`). It is the daemon of its launch
+//! `tf-node copy`: starts a Redis server as what the other members say it is (`tf_agent_api::redis::start`). It is the daemon of its launch
 //! file, and becomes the server.
 
 use std::{
@@ -11,11 +11,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::json;
-use tf_host::atomic;
-use tf_plan::node::{
+use tf_agent_api::{
     redis::{self, Replication, Start},
     release::Line,
 };
+use tf_host::atomic;
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},

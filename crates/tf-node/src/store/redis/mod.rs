@@ -9,8 +9,8 @@ mod wire;
 use std::{collections::BTreeMap, fs, net::IpAddr, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use tf_plan::node::{
-    KEYSTORE_PEM,
+use tf_agent_api::{
+    node::KEYSTORE_PEM,
     redis::{Copying, DIRECTORY, Facts, PASSWORD_FILE, PEER, PEER_PASSWORD_FILE, Replication},
 };
 use tokio::join;

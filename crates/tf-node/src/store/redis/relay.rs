@@ -6,7 +6,7 @@ use std::{fs, net::Ipv4Addr, sync::Arc, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use rustls::pki_types::ServerName;
 use serde_json::json;
-use tf_plan::node::launch::Relay;
+use tf_agent_api::launch::Relay;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},

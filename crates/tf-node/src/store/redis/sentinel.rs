@@ -3,8 +3,8 @@
 use std::{fs, io, net::IpAddr};
 
 use anyhow::{Context as _, Result, bail};
+use tf_agent_api::redis::{DIRECTORY, Replication, SENTINEL_FILES, Sentinel};
 use tf_host::atomic;
-use tf_plan::node::redis::{DIRECTORY, Replication, SENTINEL_FILES, Sentinel};
 
 use super::{
     open_as_peer,

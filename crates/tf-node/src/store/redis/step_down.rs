@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fs::File, net::IpAddr, process::ExitCode, time:
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
-use tf_plan::node::redis::{Copying, DIRECTORY, Facts, Replication};
+use tf_agent_api::redis::{Copying, DIRECTORY, Facts, Replication};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use tf_plan::node::zookeeper::{Facts, Role};
+use tf_agent_api::zookeeper::{Facts, Role};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::timeout,

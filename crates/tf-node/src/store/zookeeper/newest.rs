@@ -14,8 +14,8 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::json;
+use tf_agent_api::zookeeper::{Malformed, Servers};
 use tf_host::atomic;
-use tf_plan::node::zookeeper::{Malformed, Servers};
 
 use crate::log;
 

@@ -5,7 +5,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use tf_plan::node::zookeeper::{Reconfigure, SUPER_FILE, Server, Servers};
+use tf_agent_api::zookeeper::{Reconfigure, SUPER_FILE, Server, Servers};
 use tokio::time::timeout;
 
 use super::{

@@ -5,7 +5,7 @@
 //! messages. Numbers are big-endian; each message, text and buffer follows its length.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tf_plan::node::zookeeper::Servers;
+use tf_agent_api::zookeeper::Servers;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::probe::Stream;

@@ -3,13 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use serde_json::{Value, json};
+use tf_agent_api::launch::Launch;
 use tf_api::Webui;
-use tf_plan::{
-    component::Component as _,
-    node::launch::Launch,
-    observed::Observed,
-    plan::{NotReady, Plan},
-};
+use tf_plan::{component::Component as _, not_ready::NotReady, observed::Observed, plan::Plan};
 use tf_sim::webui::options::Options;
 pub use tf_testing::situation::{Planned, initialized, with_status};
 use tf_testing::situation::{endpoint, nodes, peer, resource};

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tf_plan::node::cassandra::backup::Backup;
+use tf_agent_api::cassandra::backup::Backup;
 use tokio::sync::oneshot;
 
 use crate::room::Room;

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::Timestamp;
-use tf_plan::node::cassandra::backup::{Backup, Folder, Found};
+use tf_agent_api::cassandra::backup::{Backup, Folder, Found};
 
 use super::{
     DATA, FORMAT, MANIFEST, Manifest, SCHEMA, SUMS, Sum, copy, directory, hash, make_directory, make_sure_of_room,

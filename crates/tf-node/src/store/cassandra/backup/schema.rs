@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context as _, Result};
-use tf_plan::node::cassandra::backup::Backup;
+use tf_agent_api::cassandra::backup::Backup;
 
 use super::{
     SCHEMA, directory,

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
+use tf_agent_api::cassandra::backup::{Backup, Saved};
 use tf_host::atomic;
-use tf_plan::node::cassandra::backup::{Backup, Saved};
 
 use super::{
     FORMAT, MANIFEST, Manifest, SUMS, Sum, copy, directory, hash, make_directory, make_sure_of_room,

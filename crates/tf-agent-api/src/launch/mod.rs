@@ -56,7 +56,7 @@ pub struct Launch {
     /// Variables. Those of the environment file win over them, and those of the container over both.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Files it reads below [`super::RUN_DIR`], and what has to happen when one changes. All of them exist before it starts.
+    /// Files it reads below [`crate::node::RUN_DIR`], and what has to happen when one changes. All of them exist before it starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, OnChange>,
     /// Copies of files that are made before each start.
@@ -117,7 +117,7 @@ pub struct Launch {
     /// The certificate that the agent asks for, in the container that serves its API. Default: none is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
-    /// A network of which the agent tells what addresses its node has ([`super::state::Status::network`]), in the container that serves its API.
+    /// A network of which the agent tells what addresses its node has ([`crate::state::Status::network`]), in the container that serves its API.
     /// Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<IpNet>,
@@ -238,7 +238,7 @@ impl Launch {
 
     /// Whether the daemon starts with a certificate of the member, which it waits for, and goes by it. One that is told to read it again does so, too.
     pub fn starts_with_certificate(&self) -> bool {
-        let is_one = |path: &String| Path::new(path).starts_with(super::CERTIFICATE_DIR);
+        let is_one = |path: &String| Path::new(path).starts_with(crate::node::CERTIFICATE_DIR);
         let waits = self.identity.as_ref().is_some_and(|identity| identity.required) || self.awaits.iter().any(is_one);
         waits && !self.rereads
     }

@@ -1,28 +1,6 @@
-//! How pods run the node agent `tf-node`: the command lines, paths and variables both sides agree on.
-//!
-//! An init container copies the static binary into a shared volume; every daemon's container starts through it. The agent
-//! picks the files of its own address from the mounted configuration, waits for what is missing, supervises the
-//! daemon and answers probes (`docs/adr/0005`).
-//!
-//! A file is stored under one of three keys, tried in this order, in the Secret first and then in the ConfigMap:
-//! `<file>.<address>` for one member, `<file>.node` as a template that every node completes for itself
-//! ([`template`]), and `<file>` for everybody.
+//! Paths, variables and command lines in the pods that node agents run in.
 
 use std::net::IpAddr;
-
-pub mod cassandra;
-pub mod content;
-pub mod host;
-pub mod launch;
-pub mod rabbitmq;
-pub mod redis;
-pub mod release;
-pub mod state;
-pub mod template;
-pub mod vrouter;
-pub mod zookeeper;
-
-pub use content::{ContentHash, content_hash};
 
 /// Where the binary lives inside every container of a pod.
 pub const BINARY: &str = "/tf-node/tf-node";
@@ -30,7 +8,7 @@ pub const BINARY: &str = "/tf-node/tf-node";
 pub const BINARY_DIR: &str = "/tf-node";
 /// Directory of states below [`BINARY_DIR`].
 pub const STATES: &str = "state";
-/// Where the agents of a pod's containers leave the state of their daemons, `<daemon>.json` ([`state::State`]). Containers
+/// Where the agents of a pod's containers leave the state of their daemons, `<daemon>.json` ([`crate::state::State`]). Containers
 /// write here.
 pub const STATE_DIR: &str = "/tf-node/state";
 /// Where the binary lives in its own image.
@@ -101,19 +79,19 @@ pub const ANNOTATIONS_FILE: &str = "annotations";
 /// What follows the name of a file that every node completes for itself.
 pub const TEMPLATE_SUFFIX: &str = "node";
 /// Variables by which the agent prepares a node for the vRouter (`vhost0`, virtual functions, queues) before it starts the
-/// daemon, and finds the values of the [`template`]'s placeholders. The names are those the image's own scripts read
+/// daemon, and finds the values of the [template](crate::template)'s placeholders. The names are those the image's own scripts read
 /// (tf-components 8.1).
 pub const PARAMETERS_FILE: &str = "params.env";
-/// Kernel settings, one `name = value` a line, that the agent of the vRouter keeps on the node ([`launch::Launch::settings`]).
+/// Kernel settings, one `name = value` a line, that the agent of the vRouter keeps on the node ([`crate::launch::Launch::settings`]).
 pub const SYSCTL_FILE: &str = "sysctl.conf";
-/// Where the CNI configuration is mounted that the agent of the vRouter puts on the node ([`launch::Launch::cni`]).
+/// Where the CNI configuration is mounted that the agent of the vRouter puts on the node ([`crate::launch::Launch::cni`]).
 pub const CNI_DIR: &str = "/etc/tf/cni";
 /// What a pod calls the port of its agent.
 pub const AGENT_PORT: &str = "agent";
 /// Uid and gid of the daemons (tf-components 1.1).
 pub const USER: i64 = 1999;
 
-/// Name of the file, in the format of [`crate::files::env`], whose variables the agent adds to a daemon's environment.
+/// Name of the file, in the format of [`tf_config_files::env`], whose variables the agent adds to a daemon's environment.
 /// Variables of the container itself win. A change of the file restarts the daemon, not the pod.
 pub fn environment_file(daemon: &str) -> String {
     format!("{daemon}.env")
@@ -165,7 +143,7 @@ pub fn place(from: &str, to: &str) -> Vec<String> {
 
 /// Arguments that report what the node is for the vRouter, and start nothing (`tf-node host --help`).
 pub fn host_show(options: &[String]) -> Vec<String> {
-    let summary = format!("--summary={}", host::TERMINATION_LOG);
+    let summary = format!("--summary={}", crate::host::TERMINATION_LOG);
     on_host("show", &[&[summary], options].concat())
 }
 

@@ -14,7 +14,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::files::ReadError;
+use tf_config_files::ReadError;
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";

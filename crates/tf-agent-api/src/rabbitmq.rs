@@ -65,7 +65,7 @@ pub struct Facts {
     /// database, and nothing where that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remembers: Option<BTreeSet<String>>,
-    /// Number of the member that the data on its disk is of ([`super::MEMBER_FILE`]). None where an agent of an earlier release does not report it.
+    /// Number of the member that the data on its disk is of ([`crate::node::MEMBER_FILE`]). None where an agent of an earlier release does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<u32>,
     /// Whether it was asked to leave ([`Membership::Leave`]), did or began to, and was not started since.

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::node::{cassandra, redis};
+use crate::{cassandra, redis};
 
 /// Good answers in a row for each worker behind a port ([`Probe::Http`]). The kernel deals connections to workers in turn, but for those that
 /// are busy at the moment: real workers of contrail-api answered 200 and 503 alternately until the last one was ready.

@@ -19,9 +19,9 @@
 //! | environment file | `tf-node`, a human's shell | [`EnvFile`] |
 //!
 //! ```
-//! use tf_plan::files::{Ini, Separator::Blank, Settings as _};
+//! use crate::{Ini, Separator::Blank, Settings as _};
 //!
-//! # fn main() -> Result<(), tf_plan::files::Unrepresentable> {
+//! # fn main() -> Result<(), crate::Unrepresentable> {
 //! let mut file = Ini::python("contrail-api.conf");
 //! file.section("DEFAULTS")
 //!     .set("listen_port", 8082)

@@ -15,7 +15,7 @@ use backup::{Backup, Found, Restored, Saved};
 /// State of a member of the ring, as gossip has it, that holds its part of the data and is about nothing else.
 pub const NORMAL: &str = "NORMAL";
 
-/// Among a server's data, where it has served with it ([`super::launch::When::New`]).
+/// Among a server's data, where it has served with it ([`crate::launch::When::New`]).
 pub const SERVED_FILE: &str = ".tf-served";
 
 /// File of the launch file's set with what clients and the agent log in with: the variables [`USER`] and [`PASSWORD`].
@@ -32,7 +32,7 @@ pub const AUTH_KEYSPACE: &str = "system_auth";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Login {
-    /// Whether the server asks them to. It is started for nobody else to reach ([`super::launch::When::Private`]) until it knows what they
+    /// Whether the server asks them to. It is started for nobody else to reach ([`crate::launch::When::Private`]) until it knows what they
     /// log in with.
     pub asked: bool,
     /// Members of a ring that is being founded, on each of which the users are to be. Default: it was founded.
@@ -214,7 +214,7 @@ pub struct Facts {
     /// Whether the data on its disk is what it fetched from a ring when it joined, and not what it founded one with.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
-    /// Number of the member that the data on its disk is of ([`super::MEMBER_FILE`]).
+    /// Number of the member that the data on its disk is of ([`crate::node::MEMBER_FILE`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<u32>,
     /// Whether it has served with the data that is on its disk.

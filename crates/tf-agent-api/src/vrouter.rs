@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::read;
+use tf_config_files::read;
 
 /// Name of the agent's file.
 pub const FILE: &str = "contrail-vrouter-agent.conf";

@@ -9,8 +9,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, net::Ipv4Addr, net::Ipv6Addr,
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::TEMPLATE_SUFFIX;
-use crate::hash::frame;
+use crate::node::TEMPLATE_SUFFIX;
 
 /// Length of a [`ContentHash`] in hexadecimal digits.
 const DIGITS: usize = 32;
@@ -91,7 +90,7 @@ pub enum Volume {
 pub enum Scope {
     /// One member's.
     Member(IpAddr),
-    /// A template for every node ([`super::template`]).
+    /// A template for every node ([`crate::template`]).
     Template,
     /// Everybody's.
     Shared,
@@ -121,13 +120,18 @@ pub fn parse_key(key: &str) -> (&str, Scope) {
     }
     match split(1) {
         Some((file, TEMPLATE_SUFFIX)) => (file, Scope::Template),
-        // Colons are not allowed in keys: `build::configuration::key` writes dashes.
+        // Colons are not allowed in keys: `key` writes dashes.
         Some((file, suffix)) => match suffix.replace('-', ":").parse::<Ipv6Addr>() {
             Ok(address) => (file, Scope::Member(address.into())),
             Err(_) => (key, Scope::Shared),
         },
         None => (key, Scope::Shared),
     }
+}
+
+/// Key of a member's file. Colons of IPv6 addresses are not allowed in keys and become dashes, which no address has.
+pub fn key(file: &str, address: &str) -> String {
+    format!("{file}.{}", address.replace(':', "-"))
 }
 
 /// The files of the member with this address, by name: of several keys for one file the preferred one.
@@ -153,12 +157,17 @@ pub fn of_member<'a>(
     files
 }
 
+/// Length-prefixed, so that neighbours cannot run into each other.
+pub fn frame(hasher: &mut Sha256, bytes: &[u8]) {
+    hasher.update((bytes.len() as u64).to_be_bytes());
+    hasher.update(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::build::configuration;
 
     fn keys<'a>(files: &BTreeMap<&'a str, Stored<'a>>) -> Vec<(&'a str, &'a str)> {
         files.iter().map(|(file, stored)| (*file, stored.key)).collect()
@@ -178,6 +187,13 @@ mod tests {
         ];
         assert_eq!(keys(&files), expected);
         assert_eq!(files["a"].volume, Volume::Secret);
+    }
+
+    #[test]
+    fn keys_of_ipv6_members_are_valid_and_distinct() {
+        assert_eq!(key("zoo.cfg", "fd00::1"), "zoo.cfg.fd00--1");
+        assert_ne!(key("f", "fd00:0:1::"), key("f", "fd00::0:1"));
+        assert!(key("f", "fd00::1").bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)));
     }
 
     #[test]
@@ -205,7 +221,7 @@ mod tests {
             // An IPv4 address in IPv6 clothes is not what Kubernetes reports for a node.
             prop_assume!(one != other && [one, other].iter().all(|a| !a.to_string().contains(":ffff:") && file != "node"));
             prop_assume!(![one, other].iter().any(|a| a.is_ipv6() && a.to_string().contains('.')));
-            let key = configuration::key(&file, &one.to_string());
+            let key = key(&file, &one.to_string());
             prop_assert_eq!(keys(&of_member([], [key.as_str()], one)), [(file.as_str(), key.as_str())]);
             prop_assert!(of_member([], [key.as_str()], other).is_empty());
         }

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{cassandra, content::ContentHash, rabbitmq, redis, vrouter, zookeeper};
+use crate::{cassandra, content::ContentHash, rabbitmq, redis, vrouter, zookeeper};
 
 /// Where a daemon is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,8 +104,8 @@ pub struct State {
     /// The content that is mounted, if it is another one than it runs with, and its process serves and would take it without being started anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes: Option<ContentHash>,
-    /// Names the certificate and authorities that there were when its process started, if it starts with them: [`super::content_hash`] of
-    /// [`super::CERTIFICATE`] and [`super::TRUSTSTORE_PEM`].
+    /// Names the certificate and authorities that there were when its process started, if it starts with them: [`crate::content::content_hash`] of
+    /// [`crate::node::CERTIFICATE`] and [`crate::node::TRUSTSTORE_PEM`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<ContentHash>,
     /// Version of the agent that runs it.
@@ -187,7 +187,7 @@ pub struct Certificate {
     pub unused: Option<ContentHash>,
 }
 
-/// What became of the node's files ([`super::HOST_FILES_DIR`]).
+/// What became of the node's files ([`crate::node::HOST_FILES_DIR`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostFiles {
@@ -237,25 +237,25 @@ pub struct Status {
     /// Whether the daemon beside the agent serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// The certificate of a member that asks for one itself ([`super::launch::Launch::identity`]), once it has it.
+    /// The certificate of a member that asks for one itself ([`crate::launch::Launch::identity`]), once it has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
     /// What the next certificate is waited for, or why there is none, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The node's files, where the launch file says that they are used ([`super::launch::Identity::host_files`]).
+    /// The node's files, where the launch file says that they are used ([`crate::launch::Identity::host_files`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_files: Option<HostFiles>,
-    /// What the node has in a network, where the launch file asks for that ([`super::launch::Launch::network`]).
+    /// What the node has in a network, where the launch file asks for that ([`crate::launch::Launch::network`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Which kernel settings of the node are not as they should be and why, for people ([`super::launch::Launch::settings`]).
+    /// Which kernel settings of the node are not as they should be and why, for people ([`crate::launch::Launch::settings`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
-    /// Which queues of the vRouter's hardware are not as they should be and why, for people ([`super::launch::Launch::queues`]).
+    /// Which queues of the vRouter's hardware are not as they should be and why, for people ([`crate::launch::Launch::queues`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<String>,
-    /// Why `vhost0` does not have the place of the physical interface, for people ([`super::launch::Launch::vhost0`]).
+    /// Why `vhost0` does not have the place of the physical interface, for people ([`crate::launch::Launch::vhost0`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vhost0: Option<String>,
     /// Facts about a ZooKeeper server.
