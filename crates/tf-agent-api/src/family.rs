@@ -37,6 +37,7 @@ impl IpFamily {
     }
 
     /// The one that it is not.
+    #[must_use]
     pub fn other(self) -> Self {
         if self == Self::IPv4 { Self::IPv6 } else { Self::IPv4 }
     }

@@ -135,6 +135,15 @@ pub(crate) fn of_kernel(root: &Root, writer: &mut Writer, step: &Step) -> io::Re
     }
 }
 
+/// Writes kernel settings again. One that cannot be written stays as it is.
+pub(crate) fn settings(root: &Root, steps: &[Step]) {
+    for step in steps {
+        if let Step::SetSysctl { link, name, value, .. } = step {
+            let _ = set(root, link, name, value);
+        }
+    }
+}
+
 /// Writes a kernel setting. One that this kernel does not have, or of an interface that has gone, is left out.
 fn set(root: &Root, link: &str, name: &str, value: &str) -> io::Result<()> {
     let (family, name) = name.split_once('.').ok_or_else(|| io::Error::other("not the name of a setting"))?;

@@ -116,12 +116,10 @@ impl Journal {
         Ok(atomic::sync_directory(path.parent().unwrap_or(Path::new("/")))?)
     }
 
-    /// Several uplinks that `vhost0` was made above in this boot: it has the MAC address of none of them. Empty: there was one, or none.
+    /// The interfaces that `vhost0` was made above in this boot: several on a multihomed node. Empty where no journal of this boot can be read.
     pub fn uplinks(path: &Path, root: &Root) -> Vec<String> {
         let journal = Self::read(path).ok().flatten().filter(|journal| journal.boot_id == boot_id(root));
-        let names: Vec<String> =
-            journal.iter().flat_map(|journal| each(&journal.plan.uplink)).map(str::to_owned).collect();
-        if names.len() > 1 { names } else { Vec::new() }
+        journal.iter().flat_map(|journal| each(&journal.plan.uplink)).map(str::to_owned).collect()
     }
 
     /// What is to be done about it in a boot.

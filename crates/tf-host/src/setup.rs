@@ -274,6 +274,10 @@ impl<D: DataPath> Setup<'_, D> {
         let peers: Vec<SocketAddr> = self.peers.iter().copied().filter(answers).collect();
         let look = |data_path: &mut D| -> Result<(), String> {
             let steps = left(&observe(root), wanted).map_err(|error| error.to_string())?;
+            let (settings, steps): (Vec<_>, Vec<_>) =
+                steps.into_iter().partition(|step| matches!(step, Step::SetSysctl { .. }));
+            // udev applies what sysctl.d has for new interfaces when it gets to it.
+            act::settings(root, &settings);
             if let Some(step) = steps.first() {
                 return Err(format!("{} more steps are needed, first: {}", steps.len(), act::described(step)));
             }

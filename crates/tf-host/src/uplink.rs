@@ -32,7 +32,7 @@ pub enum Source {
     /// It was named.
     #[strum(serialize = "named")]
     Named,
-    /// It has the MAC address of `vhost0`.
+    /// The journal of this boot has it, or it has the MAC address of `vhost0`.
     #[strum(serialize = "below vhost0")]
     BelowVhost0,
     /// It leads to the gateway that was named.
@@ -72,7 +72,11 @@ pub fn choose<'a>(facts: &'a HostFacts, wanted: &Wanted) -> Result<Vec<Uplink<'a
         return Err(Finding::new(Id::UplinkNotFound, cause, "set physicalInterface to all of them"));
     }
     if let Some(vhost0) = vhost0 {
-        let link = below(network, vhost0)?;
+        let noted = wanted.below_vhost0.as_deref().and_then(|name| network.link(name));
+        let link = match noted.filter(|link| link.mac == vhost0.mac) {
+            Some(link) => link,
+            None => below(network, vhost0)?,
+        };
         return Ok(vec![Uplink { link, source: Source::BelowVhost0 }]);
     }
     let towards = |address| network.hops_to(address).map(|hops| usable(network, hops));
@@ -116,8 +120,11 @@ fn below<'a>(network: &'a Network, vhost0: &Link) -> Result<&'a Link, Finding> {
     let found: Vec<&Link> = network.links.iter().filter(is_below).collect();
     for kind in ["vlan", "bond"] {
         let of_kind: Vec<&Link> = found.iter().filter(|link| link.kind.as_deref() == Some(kind)).copied().collect();
-        if let [link] = of_kind[..] {
-            return Ok(link);
+        match of_kind[..] {
+            [] => {}
+            [link] => return Ok(link),
+            // The one below them would be the wrong one as well: addresses would go to another network.
+            _ => return Err(ambiguous(network, &of_kind, Source::BelowVhost0)),
         }
     }
     match found[..] {

@@ -82,6 +82,8 @@ impl Dpdk {
 pub struct Wanted {
     /// What forwards packets.
     pub mode: Mode,
+    /// The interface that has `vhost0` above it in this boot, as the journal has it. None where no journal says so: then it is found by its MAC address.
+    pub below_vhost0: Option<String>,
     /// Where the kernel module comes from.
     pub module: ModuleSource,
     /// The version that the module has to have.
@@ -121,6 +123,7 @@ pub struct Wanted {
 impl Default for Wanted {
     fn default() -> Self {
         Self {
+            below_vhost0: None,
             mode: Mode::default(),
             module: ModuleSource::default(),
             module_version: None,

@@ -4,7 +4,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(30);
 /// How often addresses are moved before another program counts as the one that keeps setting them.
 const MOVES: u32 = 3;
+/// After which time without a move those before it do not count any more.
+const QUIET: Duration = Duration::from_hours(1);
 
 /// Keeps what a launch file asks for.
 pub struct Vhost0 {
@@ -58,22 +60,26 @@ impl Vhost0 {
 }
 
 async fn keep(options: Vec<String>, root: Root, program: PathBuf, problem: watch::Sender<Option<String>>) {
-    let Some(wanted) = host::wanted(&options) else { return };
-    let look = || drift::look(&root, &wanted);
+    let look = || drift::look(&root, &host::wanted(&options, &root)?);
     // What happened while nothing looked is found by the first run, which does nothing where all is as it should be.
     let mut before: Option<Below> = None;
-    let mut moves = 0;
+    let (mut moves, mut latest) = (0, Instant::now());
     loop {
         let now = look();
         let why = match (&before, &now) {
-            (_, None) => None,
+            (None, None) => None,
+            (Some(before), None) => Some(format!("vhost0 or {} is gone", before.name)),
             (None, Some(_)) => Some("the agent has started".to_owned()),
             (Some(before), Some(now)) => drift::cause(before, now),
         };
         let is_move = matches!((&before, &now), (Some(before), Some(now)) if before.indexes == now.indexes);
+        if latest.elapsed() > QUIET {
+            moves = 0;
+        }
         let mut failed = None;
         if let Some(why) = why {
             moves = if is_move { moves + 1 } else { 0 };
+            latest = Instant::now();
             if moves > MOVES {
                 failed = Some(format!("another program keeps changing the interface: {why}"));
             } else {

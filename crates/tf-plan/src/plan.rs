@@ -90,6 +90,8 @@ pub struct Farewell {
     pub marks: Vec<Mark>,
     /// What is left to be done, for people, after "removing"; none when it is done.
     pub waits: Option<String>,
+    /// Number of nodes on which it is left to be done.
+    pub nodes: usize,
 }
 
 /// Desired state of one resource. By default nothing is wanted, and nothing is known.

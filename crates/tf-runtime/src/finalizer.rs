@@ -2,9 +2,14 @@
 //!
 //! Everything in the resource's namespace goes with it by owner reference. A cluster-scoped object cannot have a namespaced
 //! owner, and the config API knows no owners, so the finalizer holds the resource until those are deleted. That nothing is left is only
-//! believed of a watch that works. If all that does not work out within [`PATIENCE`], the resource is let go and an event names what is left.
+//! believed of a watch that works. If all that does not work out within [`PATIENCE`], the resource is let go and an event names what is left. Nodes have as
+//! long from the last one that was done: a large fleet takes longer than any fixed time.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,6 +31,20 @@ use crate::{
 
 /// How long deletion is held up by objects that cannot be removed.
 pub const PATIENCE: Duration = Duration::from_mins(2);
+/// How long by nodes of which none gets done: agents may take 100 s to end, and images are pulled.
+pub const NODE_PATIENCE: Duration = Duration::from_mins(3);
+
+/// What a resource that is being deleted still has elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What, for people, after "removing".
+    pub what: String,
+    /// On how many nodes; 0 for what is not on nodes.
+    pub nodes: usize,
+}
+
+/// How many nodes were left, and since when there are not fewer.
+type Progress = BTreeMap<Key, (usize, Instant)>;
 
 /// What became of a resource that is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +66,7 @@ pub struct Finalizer {
     primary: Kind,
     cluster_kinds: Vec<Kind>,
     deregisters: bool,
+    progress: Mutex<Progress>,
 }
 
 impl Finalizer {
@@ -58,6 +78,7 @@ impl Finalizer {
             primary: declaration.primary,
             cluster_kinds: declaration.cluster_kinds(),
             deregisters: declaration.deregisters,
+            progress: Mutex::default(),
         }
     }
 
@@ -74,7 +95,7 @@ impl Finalizer {
         self.set(key, meta, &finalizers).await.map(|()| true)
     }
 
-    /// Removes what is left, then lets the resource go. `registered`: what is left elsewhere, which somebody else removes.
+    /// Removes what is left, then lets the resource go. `elsewhere`: what is left elsewhere, which pods or the registration remove.
     ///
     /// # Errors
     /// When the resource cannot be let go.
@@ -85,12 +106,13 @@ impl Finalizer {
         uid: &str,
         world: &World<Cr>,
         applier: &Applier,
-        registered: Option<String>,
+        elsewhere: Option<Left>,
     ) -> Result<Cleanup, RequestError> {
         if !self.is_set(meta) {
             return Ok(Cleanup::Nothing);
         }
-        let mut left: Vec<String> = registered.into_iter().collect();
+        let nodes = elsewhere.as_ref().map_or(0, |left| left.nodes);
+        let mut left: Vec<String> = elsewhere.into_iter().map(|left| left.what).collect();
         for kind in &self.cluster_kinds {
             if !world.is_synced(*kind, "") {
                 // What is not in the cache may still be there.
@@ -104,15 +126,27 @@ impl Finalizer {
                 }
             }
         }
-        if !left.is_empty() && !is_overdue(meta) {
+        let is_overdue = if nodes > 0 { self.stands_still(key, nodes) } else { is_overdue(meta) };
+        if !left.is_empty() && !is_overdue {
             return Ok(Cleanup::Waiting(format!("removing {}", left.join(", "))));
         }
         let finalizers: Vec<_> = meta.finalizers.iter().flatten().filter(|name| **name != self.name).cloned().collect();
         self.set(key, meta, &finalizers).await?;
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         if left.is_empty() {
             return Ok(Cleanup::Finished);
         }
         Ok(Cleanup::Abandoned(format!("gave up removing {}; delete by hand", left.join(", "))))
+    }
+
+    /// Whether the number of nodes has not become smaller for too long, as far as this process has seen.
+    fn stands_still(&self, key: &Key, nodes: usize) -> bool {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let (fewest, since) = progress.entry(key.clone()).or_insert_with(|| (nodes, Instant::now()));
+        if nodes < *fewest {
+            (*fewest, *since) = (nodes, Instant::now());
+        }
+        since.elapsed() > NODE_PATIENCE
     }
 
     /// Whether a resource waits for us.

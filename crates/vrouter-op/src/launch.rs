@@ -52,7 +52,7 @@ pub fn file(
 }
 
 /// The agent. Only a restart makes it read all of its file. Of a SIGHUP it takes lists of servers (upstream `agent.cc`, `ReconfigSignalHandler`), and keeps
-/// its connections to those that stay: a control node that comes or goes interrupts nobody. The kernel forwards on meanwhile. Where no control node is known it cannot be `Functional`, and serves as far as it can.
+/// its connections to those that stay: a control node that comes or goes interrupts nobody. Where no control node is known it cannot be `Functional`, and serves as far as it can.
 ///
 /// An agent without a control node forwards nothing, so no CNI configuration has pods wait for it then; one that is on the node already stays.
 fn vrouter_agent(

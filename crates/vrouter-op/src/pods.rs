@@ -1,7 +1,7 @@
 //! Containers and volumes of the pods.
 //!
 //! Only what works on the node itself is privileged: the kernel module's installer and the agent. No
-//! container has a hook that runs when it stops, so the data plane forwards on while the agent restarts (tf-components 11,
+//! container has a hook that runs when it stops, so established flows go on until the next agent starts (tf-components 11,
 //! trap 16). The plugin's executable is placed by an init container; the configuration that makes
 //! the kubelet use it by the agent, once it serves (`Launch::cni`).
 
@@ -248,7 +248,8 @@ impl Ingredients<'_> {
         }
         volumes.push(existing(HOST, "/"));
         let cni_targets = if cni.is_some() { self.cni_targets() } else { Vec::new() };
-        let removal = self.removal(agent, makes_vhost0);
+        // One pod for all groups: of a resource whose forwarder is that of DPDK, another group may be of the kernel mode.
+        let removal = self.removal(agent, self.spec().vhost0 == Some(Vhost0::Managed));
         let changes_node = is_dpdk || makes_vhost0 || cni.is_some() || self.parameters.is_set(Name::SriovVf);
         let grace_seconds = if is_dpdk { i64::from(dpdk::STOP_SECONDS) + 10 } else { GRACE_SECONDS };
         Ok(Pods {

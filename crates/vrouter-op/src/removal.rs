@@ -54,7 +54,10 @@ pub fn complete(
     if cr.metadata.deletion_timestamp.is_some() {
         let all = Removal::of(cr, observed, &[], false, false);
         let objects = all.daemon_set(cr, observed, pods).into_iter().collect();
-        plan.farewell = Some(Farewell { objects, waits: all.waits(), marks: all.marks });
+        let nodes = all.leaving.len();
+        let list = format!("kubectl get nodes -l {}={}", names::LABEL_VROUTER, owner(cr));
+        let waits = all.waits().map(|waits| if nodes > NAMED { format!("{waits} ({list})") } else { waits });
+        plan.farewell = Some(Farewell { objects, waits, marks: all.marks, nodes });
     }
 }
 

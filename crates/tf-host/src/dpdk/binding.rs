@@ -45,11 +45,11 @@ impl Bus<'_> {
         self.wait(device, driver)
     }
 
-    /// Gives a device its own driver, and waits for its interface. Out: the interface's name.
+    /// Gives a device its own driver, and waits for its interface.
     ///
     /// # Errors
     /// When the kernel does not give it the driver, or no interface appears.
-    pub fn release(&self, device: &Device) -> io::Result<String> {
+    pub fn release(&self, device: &Device) -> io::Result<()> {
         let present = self.driver(&device.pci);
         if present != device.driver {
             // An empty line takes the override away.
@@ -65,8 +65,8 @@ impl Bus<'_> {
         }
         let begun = Instant::now();
         loop {
-            if let Some(link) = self.interface(device) {
-                return Ok(link);
+            if self.interface(device).is_some() {
+                return Ok(());
             }
             if begun.elapsed() > APPEARED {
                 let what = format!("{} has its driver and no interface after {} s", device.pci, APPEARED.as_secs());
@@ -106,8 +106,8 @@ impl Bus<'_> {
         Some(target.file_name()?.to_str()?.to_owned())
     }
 
-    /// The interface of a device. A virtio device is one level below.
-    fn interface(&self, device: &Device) -> Option<String> {
+    /// Name of the interface of a device. A virtio device is one level below.
+    pub fn interface(&self, device: &Device) -> Option<String> {
         let directory = self.file(device, "");
         let below = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path());
         let virtio =

@@ -36,10 +36,11 @@ pub fn command(taken: &Taken, facts: &HostFacts, wanted: &Wanted) -> Vec<String>
     words
 }
 
-/// MiB for each NUMA node in their order: none where it has no huge pages, with which the forwarder would end.
+/// MiB for each NUMA node in their order: none where it has no huge pages, with which the forwarder would end. Pages in use count, since those of a
+/// forwarder that was killed are in use until the next one starts.
 fn memory(facts: &HostFacts, per_node: u32) -> String {
     let has_pages = |node: &u32| {
-        facts.memory.huge_pages.values().any(|pages| pages.free_by_node.get(node).is_some_and(|it| *it > 0))
+        facts.memory.huge_pages.values().any(|pages| pages.total_by_node.get(node).is_some_and(|it| *it > 0))
     };
     let of_node = |node: &u32| if has_pages(node) { per_node } else { 0 };
     let nodes: Vec<String> = facts.cpus.nodes.keys().map(|node| of_node(node).to_string()).collect();
@@ -91,7 +92,7 @@ mod tests {
     fn two_nodes() -> HostFacts {
         let mut facts = HostFacts::default();
         facts.cpus.nodes = [(0, "0-3".parse().unwrap()), (1, "4-7".parse().unwrap())].into();
-        let pages = HugePages { free_by_node: [(0, 0), (1, 4)].into(), ..HugePages::default() };
+        let pages = HugePages { total_by_node: [(0, 0), (1, 4)].into(), ..HugePages::default() };
         facts.memory.huge_pages = [(1 << 30, pages)].into();
         facts
     }

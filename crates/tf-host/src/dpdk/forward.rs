@@ -16,7 +16,7 @@ use std::{
 use super::{
     binding::Bus,
     command::command,
-    taken::{Taken, renamed},
+    taken::{Device, Taken, renamed},
 };
 use crate::{
     Finding, HostFacts, Root, Wanted,
@@ -40,6 +40,8 @@ use crate::{
 const STARTED: Duration = Duration::from_secs(300);
 /// For `vhost0` to be there, or not to be there any more.
 const MADE: Duration = Duration::from_secs(10);
+/// For udev to name an interface that has appeared.
+const NAMED: Duration = Duration::from_secs(5);
 /// For peers to answer on a real network: switches learn, bonds negotiate.
 pub const VERIFIED: Duration = Duration::from_secs(30);
 /// Between two looks.
@@ -180,7 +182,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
     /// When it cannot be recorded.
     pub fn keep(&self) -> Result<bool, Error> {
         let Some(mut taken) = self.taken()? else { return Ok(false) };
-        let is_other = taken.update(&self.network(), VHOST0);
+        let is_other = taken.update([&self.network(), &self.network()], VHOST0);
         if is_other {
             taken.write(self.record).map_err(|error| self.unusable(error))?;
         }
@@ -246,7 +248,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
     }
 
     fn give_back(&mut self, mut taken: Taken) -> Result<(), Error> {
-        if taken.update(&self.network(), VHOST0) {
+        if taken.update([&self.network(), &self.network()], VHOST0) {
             taken.write(self.record).map_err(|error| self.unusable(error))?;
         }
         if let Err(error) = self.forwarder.stop() {
@@ -261,12 +263,12 @@ impl<F: Forwarder> Forwarding<'_, F> {
         }
         let (mut left, mut names) = (Vec::new(), Vec::new());
         for device in &taken.devices {
-            match self.bus().release(device) {
+            match self.bus().release(device).and_then(|()| self.named(device)) {
                 Ok(name) => names.push((device.link.clone(), name)),
                 Err(error) => left.push(error.to_string()),
             }
         }
-        // Someone may have named it otherwise in the meantime.
+        // A rule of the host may give it another name now.
         let new = |name: &str| names.iter().find(|(old, _)| old == name).map_or(name, |(_, new)| new).to_owned();
         let uplink = new(&taken.uplink.name);
         let restored = self.restore(&taken, &uplink, &names);
@@ -280,6 +282,26 @@ impl<F: Forwarder> Forwarding<'_, F> {
             return Err(Error::NotGivenBack { uplink, left: vec![error.to_string()] });
         }
         atomic::remove(self.record).map_err(|error| self.unusable(error))
+    }
+
+    /// The name of an interface that has appeared. The kernel calls it `eth0`, and udev renames it a moment later, which kernels before 6.2 refuse once it is
+    /// up. Where nothing renames it, it gets the name that it had.
+    fn named(&self, device: &Device) -> io::Result<String> {
+        let begun = Instant::now();
+        loop {
+            let name = self.bus().interface(device).unwrap_or_default();
+            if name == device.link {
+                return Ok(name);
+            }
+            if begun.elapsed() > NAMED && !name.is_empty() {
+                let renamed = Writer::open()?.rename(&name, &device.link);
+                return Ok(if renamed.is_ok() { device.link.clone() } else { name });
+            }
+            if begun.elapsed() > NAMED + MADE {
+                return Err(io::Error::other(format!("the interface of {} is gone again", device.pci)));
+            }
+            thread::sleep(LOOK);
+        }
     }
 
     /// Waits until `vhost0` has gone with the forwarder.
@@ -298,6 +320,10 @@ impl<F: Forwarder> Forwarding<'_, F> {
     fn restore(&self, taken: &Taken, uplink: &str, names: &[(String, String)]) -> io::Result<()> {
         let mut writer = Writer::open()?;
         let is_bond = taken.lower.bond.is_some();
+        // A bond that lost its members has another address, which switches and DHCP servers do not know.
+        if let Some(mac) = taken.lower.mac.as_ref().filter(|_| is_bond) {
+            writer.set_mac(&taken.lower.name, mac)?;
+        }
         for (_, link) in names {
             if is_bond && self.network().link(link).is_some_and(|link| link.master.is_none()) {
                 writer.set_master(link, &taken.lower.name)?;

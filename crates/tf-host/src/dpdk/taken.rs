@@ -124,13 +124,17 @@ impl Taken {
         atomic::sync_directory(directory)
     }
 
-    /// Takes in what `vhost0` has, if it has had everything and has an address now. Whether something is another than before.
-    pub fn update(&mut self, network: &Network, vhost0: &str) -> bool {
-        if !self.is_switched || network.addresses_of(vhost0).all(|address| !address.is_global()) {
+    /// Takes in what `vhost0` has, if it has had everything, is up and has an address. Whether something is another than before. One look alone may be
+    /// taken while `vhost0` goes with its forwarder: links, addresses and routes are read one after the other, and routes go first. So two looks have to
+    /// show the same.
+    pub fn update(&mut self, looks: [&Network; 2], vhost0: &str) -> bool {
+        let has_address = |network: &Network| network.addresses_of(vhost0).any(Address::is_global);
+        let is_up = |network: &Network| network.link(vhost0).is_some_and(|link| link.up);
+        if !self.is_switched || !looks.iter().all(|network| is_up(network) && has_address(network)) {
             return false;
         }
-        let now = renamed(&of_link(network, vhost0), vhost0, &self.uplink.name);
-        let is_other = essence(&now) != essence(&self.network);
+        let [now, again] = looks.map(|network| renamed(&of_link(network, vhost0), vhost0, &self.uplink.name));
+        let is_other = essence(&now) == essence(&again) && essence(&now) != essence(&self.network);
         if is_other {
             self.network = now;
         }

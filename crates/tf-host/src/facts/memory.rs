@@ -39,8 +39,8 @@ pub struct HugePages {
     pub free: u64,
     /// Of the free ones, promised to a program.
     pub reserved: u64,
-    /// Free pages of each NUMA node.
-    pub free_by_node: BTreeMap<u32, u64>,
+    /// Allocated pages of each NUMA node, in use or not.
+    pub total_by_node: BTreeMap<u32, u64>,
 }
 
 /// A mount of huge pages.
@@ -137,14 +137,14 @@ fn huge_pages(reader: &Reader<'_>) -> BTreeMap<u64, HugePages> {
     let size = |name: String| {
         let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         let count = |file: &str| reader.number(&format!("{SIZES}/{name}/{file}")).unwrap_or_default();
-        let free = |(node, directory): &(u32, String)| {
-            Some((*node, reader.number(&format!("{NODES}/{directory}/hugepages/{name}/free_hugepages"))?))
+        let of_node = |(node, directory): &(u32, String)| {
+            Some((*node, reader.number(&format!("{NODES}/{directory}/hugepages/{name}/nr_hugepages"))?))
         };
         let pages = HugePages {
             total: count("nr_hugepages"),
             free: count("free_hugepages"),
             reserved: count("resv_hugepages"),
-            free_by_node: nodes.iter().filter_map(free).collect(),
+            total_by_node: nodes.iter().filter_map(of_node).collect(),
         };
         Some((kib << 10, pages))
     };
@@ -174,8 +174,8 @@ mod tests {
                 (&format!("{sizes}/nr_hugepages"), "128\n"),
                 (&format!("{sizes}/free_hugepages"), "100\n"),
                 (&format!("{sizes}/resv_hugepages"), "13\n"),
-                ("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages", "60\n"),
-                ("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages", "40\n"),
+                ("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "78\n"),
+                ("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages", "50\n"),
                 ("/sys/devices/system/node/has_cpu", "0-1\n"),
                 (
                     "/proc/1/mountinfo",
@@ -193,7 +193,7 @@ mod tests {
             Memory::read,
         );
         let pages = &memory.huge_pages[&MIB_2];
-        assert_eq!((pages.total, pages.usable(), &pages.free_by_node), (128, 87, &[(0, 60), (1, 40)].into()));
+        assert_eq!((pages.total, pages.usable(), &pages.total_by_node), (128, 87, &[(0, 78), (1, 50)].into()));
         let paths = [MIB_2, GIB_1].map(|size| memory.mount_of(size).map(|mount| mount.path.as_str()));
         assert_eq!(paths, [Some("/mnt/huge"), Some("/mnt/huge1g")], "the last of several");
         assert_eq!((memory.total, memory.available, memory.free_blocks_of_4_mib), (16 << 20, 8 << 20, 42));

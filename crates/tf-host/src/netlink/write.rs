@@ -59,6 +59,12 @@ impl Writer {
         self.set(name, LinkAttribute::Address(bytes.map_err(io::Error::other)?))
     }
 
+    /// Gives an interface another name. It has to be down.
+    pub fn rename(&mut self, name: &str, new: &str) -> io::Result<()> {
+        self.set(name, LinkAttribute::IfName(new.into()))?;
+        self.learn()
+    }
+
     /// Makes an interface a member of another one. It has to be down.
     pub fn set_master(&mut self, name: &str, master: &str) -> io::Result<()> {
         let master = self.index(master)?;

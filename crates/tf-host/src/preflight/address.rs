@@ -21,6 +21,7 @@ pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Findi
     findings.extend(usable(wanted, link, if moved.is_empty() { &there } else { &moved }));
     if moved.is_empty() {
         findings.extend(owned(facts, link, &there));
+        findings.extend(advertised(facts, link));
     }
     findings
 }
@@ -82,6 +83,29 @@ fn owned(facts: &HostFacts, link: &Link, addresses: &[&Address]) -> Vec<Finding>
         findings.push(Finding::new(Id::CloudDhcp, cause, "set dataSubnet, and reserve the address for this machine"));
     }
     findings
+}
+
+/// IPv6 by router advertisements, of which a program of the host keeps track where the kernel does not (`accept_ra` is 0). The kernel does so for `vhost0`, too,
+/// which has the setting of the interface.
+fn advertised(facts: &HostFacts, link: &Link) -> Option<Finding> {
+    let name = &link.name;
+    let by_program = facts.sysctls.of(name, "ipv6.accept_ra") == Some(0);
+    let mut addresses = facts.network.addresses_of(name);
+    let address =
+        addresses.find(|address| address.address.addr().is_ipv6() && address.is_global() && address.expires());
+    let mut routes = facts.network.routes.iter().filter(|route| route.is_over(name) && route.expires.is_some());
+    let what = address.map(|address| address.address.to_string());
+    let what = what.or_else(|| routes.next().map(|route| format!("the route to {}", route.destination)));
+    let what = what.filter(|_| by_program)?;
+    let cause = format!(
+        "{what} of {name} ends unless router advertisements renew it, which a program handles there and the kernel does not \
+         (net.ipv6.conf.{name}.accept_ra is 0): nothing would renew it once it is on vhost0"
+    );
+    let action = format!(
+        "give {name} static addresses and routes for IPv6; or have the kernel handle router advertisements (IPv6AcceptRA=no for systemd-networkd, \
+         ipv6.method=ignore for NetworkManager, and net.ipv6.conf.{name}.accept_ra=2)"
+    );
+    Some(Finding::new(Id::UplinkAddressLeased, cause, action))
 }
 
 fn overlaps(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Option<Finding> {

@@ -52,8 +52,10 @@ const FEWEST_CORES: usize = 2;
 pub fn check(facts: &HostFacts, wanted: &Wanted, uplinks: &[&Link]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for link in uplinks {
+        let pci = |link: &&Link| facts.devices.get(&link.name)?.pci.as_deref();
+        let taken: Vec<&str> = hardware(&facts.network, link).iter().filter_map(pci).collect();
         for hardware in hardware(&facts.network, link) {
-            findings.extend(of_hardware(facts, wanted, &hardware.name));
+            findings.extend(of_hardware(facts, wanted, &hardware.name, &taken));
         }
         findings.extend(too_large(&facts.network, link));
         findings.extend(vlans(&facts.network, link));
@@ -77,7 +79,8 @@ pub(crate) fn hardware<'a>(network: &'a Network, link: &'a Link) -> Vec<&'a Link
     if lower.kind.as_deref() == Some("bond") && !members.is_empty() { members } else { vec![lower] }
 }
 
-fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str) -> Vec<Finding> {
+/// `taken`: PCI addresses of all hardware that DPDK takes for the uplink, members of a bond for example.
+fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str, taken: &[&str]) -> Vec<Finding> {
     let device = facts.devices.get(name);
     let Some((device, pci)) = device.and_then(|device| Some((device, device.pci.as_ref()?))) else {
         let cause = format!("{name} is not on PCI, so DPDK cannot have it");
@@ -98,7 +101,7 @@ fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str) -> Vec<Finding> {
         ));
     }
     if wanted.dpdk.driver == "vfio-pci" && !BESIDE.contains(&driver) {
-        findings.extend(iommu(facts, device, name));
+        findings.extend(iommu(facts, device, name, taken));
     }
     findings.extend(far(facts, device, name));
     let functions = device.virtual_functions.as_ref().map_or(0, |functions| functions.configured);
@@ -110,7 +113,7 @@ fn of_hardware(facts: &HostFacts, wanted: &Wanted, name: &str) -> Vec<Finding> {
     findings
 }
 
-fn iommu(facts: &HostFacts, device: &Device, name: &str) -> Option<Finding> {
+fn iommu(facts: &HostFacts, device: &Device, name: &str, taken: &[&str]) -> Option<Finding> {
     if !facts.passthrough.iommu && !facts.passthrough.unsafe_no_iommu {
         let cause = format!("vfio-pci needs an IOMMU for {name}, and the kernel has no IOMMU groups");
         let action = "enable VT-d or AMD-Vi in the BIOS and add intel_iommu=on iommu=pt to the kernel's arguments; in a virtual machine use uio_pci_generic";
@@ -118,7 +121,8 @@ fn iommu(facts: &HostFacts, device: &Device, name: &str) -> Option<Finding> {
     }
     let group = device.iommu.as_ref()?;
     let in_use = |(address, driver): (&String, &Option<String>)| {
-        let driver = driver.as_deref().filter(|driver| !HARMLESS.contains(driver))?;
+        let driver =
+            driver.as_deref().filter(|driver| !HARMLESS.contains(driver) && !taken.contains(&address.as_str()))?;
         Some(format!("{address} ({driver})"))
     };
     let others: Vec<String> = group.others.iter().filter_map(in_use).collect();
@@ -130,12 +134,13 @@ fn iommu(facts: &HostFacts, device: &Device, name: &str) -> Option<Finding> {
 
 fn far(facts: &HostFacts, device: &Device, name: &str) -> Option<Finding> {
     let node = device.numa_node?;
-    let free =
-        |node: u32| -> u64 { facts.memory.huge_pages.values().filter_map(|pages| pages.free_by_node.get(&node)).sum() };
-    let elsewhere = facts.cpus.nodes.keys().any(|other| *other != node && free(*other) > 0);
-    let cause = format!("{name} is at NUMA node {node}, which has no free huge pages, and other nodes have some");
+    let pages = |node: u32| -> u64 {
+        facts.memory.huge_pages.values().filter_map(|pages| pages.total_by_node.get(&node)).sum()
+    };
+    let elsewhere = facts.cpus.nodes.keys().any(|other| *other != node && pages(*other) > 0);
+    let cause = format!("{name} is at NUMA node {node}, which has no huge pages, and other nodes have some");
     let action = format!("write a number to /sys/devices/system/node/node{node}/hugepages/*/nr_hugepages");
-    (elsewhere && free(node) == 0).then(|| Finding::new(Id::HugePagesFarFromUplink, cause, action))
+    (elsewhere && pages(node) == 0).then(|| Finding::new(Id::HugePagesFarFromUplink, cause, action))
 }
 
 fn too_large(network: &Network, link: &Link) -> Option<Finding> {

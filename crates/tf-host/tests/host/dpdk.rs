@@ -14,12 +14,13 @@ use tf_host::{
         forward::{Error, Forwarder, Forwarding},
         taken::Taken,
     },
-    facts::network::Network,
+    facts::{links::Link, network::Network},
     preflight::Id,
     wanted::Dpdk,
 };
 
 use crate::{
+    fixture::{address, hop, link, route},
     kernel::{Kernel, in_namespace, open},
     managers::Direct,
     node::{add_to_vhost0, facts, has_what_was_added, lasting, node},
@@ -194,6 +195,45 @@ fn what_vhost0_had_last_comes_back_when_the_forwarder_ends_by_itself() {
         let addresses = |network: &Network| network.addresses.iter().filter(|address| address.is_global()).count();
         assert_eq!(addresses(&network), addresses(&before.network) + 1);
     });
+}
+
+#[test]
+fn what_vhost0_has_while_it_goes_replaces_nothing() {
+    let network = |up, destinations: &[&str]| Network {
+        links: vec![Link { up, ..link("vhost0", 9) }],
+        addresses: vec![address("vhost0", "10.0.0.7/24")],
+        routes: destinations.iter().map(|to| route(to, vec![hop("vhost0", None)], "static")).collect(),
+        ..Network::default()
+    };
+    let (all, more) = (network(true, &["10.0.0.0/24", "0.0.0.0/0"]), network(true, &["0.0.0.0/0", "192.0.2.0/24"]));
+    let mut taken = Taken::default();
+    (taken.is_switched, taken.uplink) = (true, link("eth0", 2));
+    assert!(taken.update([&all, &all], "vhost0"));
+    assert!(!taken.update([&all, &all], "vhost0"), "it is recorded");
+    let (without_routes, down) = (network(true, &[]), network(false, &["10.0.0.0/24"]));
+    for looks in [[&without_routes, &down], [&down, &down], [&all, &without_routes], [&all, &Network::default()]] {
+        assert!(!taken.update(looks, "vhost0"));
+        assert_eq!(taken.network.routes.len(), 2);
+    }
+    assert!(taken.update([&more, &more], "vhost0"));
+    assert_eq!(taken.network.routes[1].hops[0].link, "eth0");
+}
+
+/// The kernel calls it something else at first, and udev renames it after a moment, or never.
+#[test]
+fn an_interface_that_comes_back_under_another_name_gets_its_name_and_everything_else_back() {
+    for renamed in [Some(Duration::from_millis(300)), None] {
+        on_dpdk_node(|_, node| {
+            let before = facts();
+            let mut forwarder = Played::new(node, Fate::Works);
+            node.begin(&mut forwarder).unwrap();
+            node.0.comes_back_as("eth9", renamed);
+            let begun = Instant::now();
+            assert!(node.end(&mut forwarder).unwrap());
+            assert_eq!(begun.elapsed() > Duration::from_secs(4), renamed.is_none(), "{:?}", begun.elapsed());
+            is_as_before(&before, node);
+        });
+    }
 }
 
 #[test]

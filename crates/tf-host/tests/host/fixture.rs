@@ -95,7 +95,7 @@ fn device(pci: &str) -> Device {
 
 /// Such a node.
 pub fn facts() -> HostFacts {
-    let pages = HugePages { total: 128, free: 128, reserved: 0, free_by_node: [(0, 64), (1, 64)].into() };
+    let pages = HugePages { total: 128, free: 128, reserved: 0, total_by_node: [(0, 64), (1, 64)].into() };
     let content = Content {
         version: Some("24.1".into()),
         vermagic: Some("6.1.0-18 SMP mod_unload".into()),

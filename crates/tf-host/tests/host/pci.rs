@@ -6,7 +6,7 @@ use std::{
     os::{fd::AsRawFd as _, unix::fs::symlink},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -34,6 +34,7 @@ pub struct Pci {
     directory: tempfile::TempDir,
     own: File,
     elsewhere: File,
+    otherwise: Otherwise,
     is_over: Arc<AtomicBool>,
 }
 
@@ -43,6 +44,18 @@ fn within<T>(namespace: &File, own: &File, does: impl FnOnce() -> T) -> T {
     let done = does();
     setns(own, CloneFlags::CLONE_NEWNET).unwrap();
     done
+}
+
+/// What an interface is called when it comes back, and after which time it has its name again.
+type Otherwise = Arc<Mutex<Option<(&'static str, Option<Duration>)>>>;
+
+/// Gives an interface of this network namespace another name, if it is down.
+fn named(link: &str, new: &str) {
+    let kernel = open();
+    let mut message = LinkMessage::default();
+    message.header.index = kernel.index(link);
+    message.attributes = vec![LinkAttribute::IfName(new.to_owned())];
+    kernel.send(RouteNetlinkMessage::SetLink(message), 0).unwrap();
 }
 
 /// Moves an interface of this network namespace to another one.
@@ -63,6 +76,8 @@ impl Pci {
         let (root, node, is_over) =
             (directory.path().to_owned(), own.try_clone().unwrap(), Arc::new(AtomicBool::new(false)));
         let over = Arc::clone(&is_over);
+        let otherwise = Otherwise::default();
+        let comes_back = Arc::clone(&otherwise);
         let files = [
             ("/proc/sys/kernel/osrelease", "6.1.0\n"),
             ("/proc/sys/kernel/random/boot_id", "first\n"),
@@ -94,11 +109,16 @@ impl Pci {
             let here = File::open("/proc/thread-self/ns/net").unwrap();
             send.send(here.try_clone().unwrap()).unwrap();
             while !over.load(Ordering::Relaxed) {
-                played(&root, &node, &here);
+                played(&root, &node, &here, &comes_back);
                 thread::sleep(Duration::from_millis(5));
             }
         });
-        Self { directory, own, elsewhere: elsewhere.recv().unwrap(), is_over }
+        Self { directory, own, elsewhere: elsewhere.recv().unwrap(), otherwise, is_over }
+    }
+
+    /// The interface has this name when it comes back, and its own one after some time, or never.
+    pub fn comes_back_as(&self, name: &'static str, renamed: Option<Duration>) {
+        *self.otherwise.lock().unwrap() = Some((name, renamed));
     }
 
     /// The directory that stands for `/`.
@@ -147,7 +167,7 @@ impl Drop for Pci {
 }
 
 /// What the kernel does about what was written: an interface goes with its driver and everything on it, and comes back down and empty.
-fn played(root: &Path, node: &File, here: &File) {
+fn played(root: &Path, node: &File, here: &File, otherwise: &Otherwise) {
     let bus = root.join("sys/bus/pci");
     let device = bus.join("devices").join(PCI);
     let asked = |file: &Path| fs::read_to_string(file).is_ok_and(|text| text == PCI);
@@ -168,10 +188,21 @@ fn played(root: &Path, node: &File, here: &File) {
         fs::write(probe, "").unwrap();
         let stated = fs::read_to_string(device.join("driver_override")).unwrap();
         let driver = if matches!(stated.trim(), "" | "(null)") { OWN } else { stated.trim() };
+        let net = device.join("virtio0/net");
+        let other = otherwise.lock().unwrap().take();
         if driver == OWN {
-            moved("eth0", node);
-            fs::create_dir_all(device.join("virtio0/net/eth0")).unwrap();
+            let (name, _) = other.unwrap_or(("eth0", None));
+            if name != "eth0" {
+                named("eth0", name);
+            }
+            moved(name, node);
+            fs::create_dir_all(net.join(name)).unwrap();
         }
         symlink(format!("../../drivers/{driver}"), device.join("driver")).unwrap();
+        if let Some((name, Some(after))) = other {
+            thread::sleep(after);
+            within(node, here, || named(name, "eth0"));
+            fs::rename(net.join(name), net.join("eth0")).unwrap();
+        }
     }
 }

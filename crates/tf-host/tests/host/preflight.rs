@@ -17,6 +17,7 @@ use tf_host::{
         owners::{Owner, Program},
         platform::Cloud,
         processes::{Process, Role},
+        routes::Route,
     },
     preflight,
     preflight::Id,
@@ -199,7 +200,7 @@ const PROVOKED: &[(Id, Spoil)] = &[
     }),
     (Id::HugePagesFarFromUplink, |facts, wanted| {
         dpdk(wanted);
-        facts.memory.huge_pages.get_mut(&MIB_2).unwrap().free_by_node = [(0, 0), (1, 64)].into();
+        facts.memory.huge_pages.get_mut(&MIB_2).unwrap().total_by_node = [(0, 0), (1, 64)].into();
     }),
     (Id::MemoryFragmented, |facts, _| facts.memory.free_blocks_of_4_mib = 12),
     (Id::UplinkWithoutPci, |facts, wanted| {
@@ -359,10 +360,56 @@ fn below_vhost0_a_vlan_counts_before_its_bond_and_members_never() {
     facts.network.links.push(above("bond0", "bond0.100", 5, "vlan"));
     assert_eq!(choose(&facts, &wanted()).unwrap()[0].link.name, "bond0.100");
     facts.network.links.push(above("bond0", "bond0.200", 6, "vlan"));
-    let several = choose(&facts, &wanted());
-    assert_eq!(several.unwrap()[0].link.name, "bond0", "neither VLAN is the only one");
+    let several = choose(&facts, &wanted()).unwrap_err();
+    assert_eq!(
+        (several.id, several.cause.as_str()),
+        (Id::UplinkAmbiguous, "bond0.100, bond0.200 have the MAC address of vhost0")
+    );
+    let noted = |name: &str| Wanted { below_vhost0: Some(name.into()), ..wanted() };
+    assert_eq!(choose(&facts, &noted("bond0.200")).unwrap()[0].link.name, "bond0.200", "the journal has it");
+    assert_eq!(choose(&facts, &noted("eth1")).unwrap_err().id, Id::UplinkAmbiguous, "it is another one by now");
     facts.network.links.iter_mut().for_each(|link| link.mac = None);
     assert_eq!(choose(&facts, &wanted()).unwrap_err().id, Id::UplinkNotFound);
+}
+
+#[test]
+fn what_router_advertisements_renew_moves_only_where_the_kernel_handles_them() {
+    let spoilt = |accept_ra: &str, spoil: Spoil| {
+        let (mut facts, wanted) = spoilt(spoil);
+        facts.sysctls.links.insert("eth0".into(), [("ipv6.accept_ra".to_owned(), accept_ra.to_owned())].into());
+        let found = preflight(&facts, &wanted).into_iter().find(|finding| finding.id == Id::UplinkAddressLeased);
+        found.map(|finding| finding.cause.split(" ends ").next().unwrap_or_default().to_owned())
+    };
+    let of_address: Spoil = |facts, _| {
+        facts.network.addresses.push(Address { valid: Some(1800), ..address("eth0", "2001:db8::7/64") });
+    };
+    let of_route: Spoil = |facts, _| {
+        let hops = vec![hop("eth0", Some("fe80::1"))];
+        facts.network.routes.push(Route { expires: Some(1800), ..route("::/0", hops, "ra") });
+    };
+    assert_eq!(spoilt("0", of_address).as_deref(), Some("2001:db8::7/64 of eth0"));
+    assert_eq!(spoilt("0", of_route).as_deref(), Some("the route to ::/0 of eth0"));
+    for renewed in [spoilt("1", of_address), spoilt("2", of_route), spoilt("0", |_, _| ())] {
+        assert_eq!(renewed, None);
+    }
+}
+
+#[test]
+fn members_of_the_bond_of_the_uplink_may_share_an_iommu_group() {
+    let (mut facts, wanted) = spoilt(|_, wanted| dpdk(wanted));
+    let group = facts.devices.get_mut("eth0").unwrap().iommu.as_mut().unwrap();
+    group.others = [("0000:03:00.1".to_owned(), Some("i40e".to_owned()))].into();
+    let has = |facts: &HostFacts, id| preflight(facts, &wanted).iter().any(|finding| finding.id == id);
+    assert!(has(&facts, Id::IommuGroupShared));
+    facts.network.links.push(Link { mac: Some(MAC.into()), ..of_kind("bond0", 4, "bond") });
+    for link in &mut facts.network.links[1..3] {
+        link.master = Some("bond0".into());
+    }
+    for address in &mut facts.network.addresses[1..] {
+        address.link = "bond0".into();
+    }
+    facts.network.routes.iter_mut().flat_map(|route| &mut route.hops).for_each(|hop| hop.link = "bond0".into());
+    assert!(!has(&facts, Id::IommuGroupShared));
 }
 
 #[test]

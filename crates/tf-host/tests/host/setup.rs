@@ -1,6 +1,12 @@
 //! A node that is set up and taken out again, on a real kernel.
 
-use std::{fs, path::Path, thread, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
 use tf_host::{
@@ -82,6 +88,31 @@ fn a_node_that_is_set_up_and_taken_out_again_is_as_it_was_and_loses_nothing_on_t
         let loss = probe.end();
         // Two switches, and two ways back.
         assert!(loss.sent > 200 && loss.lost <= 12 && loss.refused == 0, "{loss:?}");
+    });
+}
+
+/// udev applies what sysctl.d has to each new interface a moment after it is there.
+#[test]
+fn a_strict_reverse_path_filter_that_something_sets_meanwhile_keeps_nothing_from_being_done() {
+    on_node(|kernel| {
+        let router = Router::start();
+        node(kernel, &router);
+        let directory = tempfile::tempdir().unwrap();
+        let journal = directory.path().join("host.json");
+        let filter = "/proc/sys/net/ipv4/conf/vhost0/rp_filter";
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = fs::write(filter, "1");
+                }
+            });
+            let applied = run(&journal, &wanted(), &Do::Apply);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(applied.unwrap().steps > 10);
+        });
+        run(&journal, &wanted(), &Do::Apply).unwrap();
+        assert_eq!(fs::read_to_string(filter).unwrap().trim(), "2");
     });
 }
 

@@ -37,6 +37,10 @@ use super::{
     programs::HostRoot,
 };
 
+/// How often the interface is given back what it had, as long as that fails.
+const ATTEMPTS: u32 = 5;
+/// Between two attempts.
+const AGAIN: Duration = Duration::from_secs(2);
 /// The command of this program that becomes another one which dies with its parent.
 pub const WITH_PARENT: &str = "with-parent";
 /// Between two looks at what `vhost0` has.
@@ -56,7 +60,7 @@ pub fn run(root: &Root, options: &Options) -> Result<(String, u8)> {
     let node = Node::new(root, options);
     if let Some(process) = options.guard_of {
         guard::wait(process, &options.journal);
-        return Ok(given_back(node.with(&mut forwarder).end()));
+        return Ok(given_back(ended(&node, &mut forwarder)));
     }
     let guard = Guard::start()?;
     let (asked, ask) = mpsc::channel();
@@ -78,7 +82,7 @@ pub fn run(root: &Root, options: &Options) -> Result<(String, u8)> {
         Ok(taken) => {
             println!("vhost0 has the place of {}, which the forwarder has", taken.uplink.name);
             let why = forwarded(&node, &mut forwarder, &ask);
-            let (text, code) = given_back(node.with(&mut forwarder).end());
+            let (text, code) = given_back(ended(&node, &mut forwarder));
             (format!("{why}; {text}"), if code == 0 && why != ASKED { FAILED } else { code })
         }
     };
@@ -114,6 +118,18 @@ fn forwarded(node: &Node<'_>, forwarder: &mut Process, ask: &mpsc::Receiver<Sign
             }
         }
     }
+}
+
+/// Gives back what was taken. What the interface does not get back at once is tried again, while the kubelet still waits for the container.
+fn ended(node: &Node<'_>, forwarder: &mut Process) -> Result<bool, Error> {
+    for _ in 1..ATTEMPTS {
+        match node.with(forwarder).end() {
+            Err(error @ Error::NotGivenBack { .. }) => println!("{error}; this is tried again"),
+            done => return done,
+        }
+        thread::sleep(AGAIN);
+    }
+    node.with(forwarder).end()
 }
 
 /// Gives back what was taken, for `remove`. None: nothing was.

@@ -3,7 +3,7 @@
 
 pub mod forward;
 mod guard;
-mod options;
+pub mod options;
 pub mod programs;
 mod summary;
 
@@ -58,10 +58,17 @@ pub fn parse(parser: &mut lexopt::Parser, paths: &mut Paths) -> Result<Command> 
 }
 
 /// What a vRouter needs of a node by these options of `tf-node host apply`. None: they make no sense.
-pub fn wanted(options: &[String]) -> Option<Wanted> {
+pub fn wanted(options: &[String], root: &Root) -> Option<Wanted> {
     let words = ["apply".to_owned()].into_iter().chain(options.iter().cloned());
-    let parsed = options::parse(&mut lexopt::Parser::from_args(words), &mut Paths::default()).ok()??;
-    Some(parsed.1.wanted)
+    let (_, options) = options::parse(&mut lexopt::Parser::from_args(words), &mut Paths::default()).ok()??;
+    Some(informed(&options, root))
+}
+
+/// What a vRouter needs, with what the journal of this boot has.
+fn informed(options: &Options, root: &Root) -> Wanted {
+    let mut uplinks = Journal::uplinks(&options.journal, root);
+    let below_vhost0 = uplinks.pop().filter(|_| uplinks.is_empty());
+    Wanted { below_vhost0, ..options.wanted.clone() }
 }
 
 /// Does what the arguments ask for.
@@ -74,8 +81,9 @@ pub fn execute(paths: &Paths, command: Command) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let (action, options) = *command;
-    let options = options.with_environment(|name| env::var(name).ok());
+    let mut options = options.with_environment(|name| env::var(name).ok());
     let root = Root::below(paths.at("/"));
+    options.wanted = informed(&options, &root);
     let (text, code) = match action {
         Action::Show => shown(&observe(&root), &options)?,
         Action::Apply => after_forwarder(&root, action, &options)?,
@@ -141,8 +149,10 @@ fn change(root: &Root, action: Action, options: &Options) -> Result<(String, u8)
     let mut wanted = options.wanted.clone();
     if action == Action::Remove && wanted.physical_interfaces.is_empty() {
         // The pod that removes the vRouter is the same for all groups.
-        wanted.physical_interfaces = Journal::uplinks(&options.journal, root);
-        wanted.multihomed |= !wanted.physical_interfaces.is_empty();
+        let uplinks = Journal::uplinks(&options.journal, root);
+        if uplinks.len() > 1 {
+            (wanted.physical_interfaces, wanted.multihomed) = (uplinks, true);
+        }
     }
     let wanted = &wanted;
     if options.keep_vhost0 {

@@ -14,8 +14,10 @@ use tf_agent_api::{
     template::Local,
 };
 use tf_config_files::env;
+use tf_host::{Root, journal::Journal};
 
 use super::host::{Host, Link};
+use crate::host::options::JOURNAL;
 
 /// The interface that the kernel module makes.
 const VHOST0: &str = "vhost0";
@@ -61,6 +63,8 @@ impl Facts {
         let facts = Self { host: Host::default(), parameters, node: node.to_owned() };
         let control = facts.items(CONTROL_NODES).next().and_then(|first| first.parse().ok());
         let mut host = Host::look(control)?;
+        let mut uplinks = Journal::uplinks(Path::new(JOURNAL), &Root::default());
+        host.below_vhost0 = uplinks.pop().filter(|_| uplinks.is_empty());
         if facts.parameter(MODE) == Some(DPDK) {
             host = host.with_hardware(&Path::new(STATE_DIR).join(TAKEN))?;
         }
@@ -199,8 +203,9 @@ impl Facts {
         let is_below =
             |link: &&Link| link.name != VHOST0 && !link.enslaved && link.mac.is_some() && link.mac == carrier.mac;
         let below: Vec<&Link> = self.host.links.iter().filter(is_below).collect();
-        match below[..] {
-            [link] => Ok(vec![link]),
+        let noted = below.iter().find(|link| Some(&link.name) == self.host.below_vhost0.as_ref());
+        match noted.map_or(&below[..], std::slice::from_ref) {
+            [link] => Ok(vec![*link]),
             [] => Err(format!("no interface has the MAC address of {VHOST0}; state {INTERFACES}")),
             _ => {
                 let names = joined(below.iter().map(|link| link.name.clone()));
@@ -381,6 +386,8 @@ mod tests {
         assert_eq!(facts.value(Local::Interfaces), Ok(Some("bond0".into())));
         facts.host.links.push(link("bond0.100", MAC, &[]));
         assert!(facts.value(Local::Interfaces).unwrap_err().starts_with("bond0 bond0.100 have the MAC address"));
+        facts.host.below_vhost0 = Some("bond0.100".into());
+        assert_eq!(facts.value(Local::Interfaces), Ok(Some("bond0.100".into())), "the journal has it");
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct Host {
     pub pci: BTreeMap<String, Vec<String>>,
     /// Own address of packets to the first control node. None where none is known by address.
     pub towards_control: Option<IpAddr>,
+    /// The interface below `vhost0`, where the journal of this boot has it.
+    pub below_vhost0: Option<String>,
 }
 
 impl Host {
@@ -86,6 +88,7 @@ impl Host {
             huge_pages: huge_pages(&read("/proc/mounts")?),
             pci: BTreeMap::new(),
             towards_control: control.and_then(own_address),
+            below_vhost0: None,
         })
     }
 }

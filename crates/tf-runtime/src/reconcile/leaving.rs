@@ -16,7 +16,12 @@ use tf_plan::{
 };
 
 use super::{Next, PassError, Reconciler, Subject};
-use crate::{apply::ApplyError, finalizer::Cleanup, object::Key, status::Urgency};
+use crate::{
+    apply::ApplyError,
+    finalizer::{Cleanup, Left},
+    object::Key,
+    status::Urgency,
+};
 
 impl<C: Component> Reconciler<C> {
     pub(super) async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
@@ -37,25 +42,26 @@ impl<C: Component> Reconciler<C> {
     }
 
     /// What of a resource that is being deleted is still on nodes, or else in the config API.
-    async fn left_elsewhere(&self, subject: &Subject<'_, C::Cr>) -> Option<String> {
+    async fn left_elsewhere(&self, subject: &Subject<'_, C::Cr>) -> Option<Left> {
         let observed = self.observer.observe(subject.key, &subject.cr).await.ok();
         let mut planned = observed.map(|observed| C::plan(&subject.cr, &observed));
         let farewell = planned.as_mut().and_then(|planned| planned.as_mut().ok()?.farewell.take());
         if let Some(farewell) = farewell {
             match self.take_from_nodes(subject, &farewell).await {
                 Ok(()) if farewell.waits.is_none() => {}
-                Ok(()) => return farewell.waits,
+                Ok(()) => return farewell.waits.map(|what| Left { what, nodes: farewell.nodes }),
                 // No pod can be made that would do it, nor an event that says so.
                 Err(PassError::Apply(ApplyError::Request(error))) if error.is_in_leaving_namespace() => {
                     tracing::warn!(resource = %subject.key, left = farewell.waits, "the namespace goes, and what is left on nodes stays");
                 }
                 Err(error) => {
                     let left = farewell.waits.unwrap_or_else(|| "labels of nodes".into());
-                    return Some(format!("{left} ({error})"));
+                    return Some(Left { what: format!("{left} ({error})"), nodes: farewell.nodes });
                 }
             }
         }
-        self.deregister(subject.key, &subject.cr, planned).await
+        let what = self.deregister(subject.key, &subject.cr, planned).await?;
+        Some(Left { what, nodes: 0 })
     }
 
     /// Has pods undo on nodes what the resource's pods changed there. These have to end first.
@@ -98,14 +104,9 @@ impl<C: Component> Reconciler<C> {
     }
 
     /// Lets a resource go that is being deleted, or says what that waits for.
-    pub(super) async fn release(
-        &self,
-        key: &Key,
-        metadata: &ObjectMeta,
-        registered: Option<String>,
-    ) -> (Next, Option<String>) {
+    pub(super) async fn release(&self, key: &Key, metadata: &ObjectMeta, left: Option<Left>) -> (Next, Option<String>) {
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier, registered).await {
+        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier, left).await {
             Ok(Cleanup::Nothing | Cleanup::Finished) => (Next::Rest, None),
             Ok(Cleanup::Abandoned(left)) => {
                 self.events.abandoned(&self.reference(key, metadata), &left).await;
