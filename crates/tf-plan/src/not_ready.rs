@@ -53,7 +53,7 @@ impl NotReady {
         not_ready
     }
 
-    /// The content of a Secret has to be changed by somebody.
+    /// The content of a Secret is of no use. A person has to change it.
     pub fn secret(message: impl Into<String>) -> Self {
         Self { obstacle: Obstacle::Invalid, ..Self::input(Reason::SecretInvalid, message) }
     }

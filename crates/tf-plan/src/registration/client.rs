@@ -38,7 +38,7 @@ impl Client<'_> {
     }
 }
 
-/// Says in a plan that nothing can be registered before somebody changes something.
+/// Says in a plan that nothing can be registered until a person changes something.
 pub fn impossible(plan: &mut Plan, why: String) {
     plan.drafts.push(Draft::fails(ConditionType::Provisioned, Reason::ProvisioningFailed, why));
 }
