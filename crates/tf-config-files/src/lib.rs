@@ -19,9 +19,9 @@
 //! | environment file | `tf-node`, a human's shell | [`EnvFile`] |
 //!
 //! ```
-//! use crate::{Ini, Separator::Blank, Settings as _};
+//! use tf_config_files::{Ini, Separator::Blank, Settings as _};
 //!
-//! # fn main() -> Result<(), crate::Unrepresentable> {
+//! # fn main() -> Result<(), tf_config_files::Unrepresentable> {
 //! let mut file = Ini::python("contrail-api.conf");
 //! file.section("DEFAULTS")
 //!     .set("listen_port", 8082)

@@ -4,7 +4,7 @@
 use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 use tf_agent_api::{launch, state::Health};
 use tf_host::cni::{self, Placed};
 use tokio::{
@@ -26,6 +26,14 @@ const LOOK: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 /// For the daemon to answer.
 const ANSWER: Duration = Duration::from_secs(2);
+/// MTU of `vhost0`, which is that of the interface below it.
+const VHOST0_MTU: &str = "/sys/class/net/vhost0/mtu";
+/// Section of the configuration that the plugin reads.
+const SECTION: &str = "contrail";
+/// Bytes that the overlay adds to a packet, at most: Ethernet, VLAN, IPv4, UDP and VXLAN or MPLS (upstream has 50 to 64).
+const OVERLAY: u64 = 64;
+/// The smallest MTU that IPv6 works with (RFC 8200).
+const LEAST_MTU: u64 = 1280;
 /// What is waited for at first.
 const WAITS: &str = "the CNI configuration waits for the daemon to serve";
 
@@ -107,10 +115,25 @@ async fn place(wanted: &launch::Cni, paths: &Paths) -> Result<()> {
     }
     let source = paths.at(&wanted.source);
     let content = fs::read(&source).with_context(|| format!("read {}", source.display()))?;
+    let mtu = fs::read_to_string(paths.at(VHOST0_MTU)).ok().and_then(|mtu| mtu.trim().parse().ok());
+    let content = with_mtu(content, mtu).with_context(|| format!("read {}", source.display()))?;
     for target in &wanted.targets {
         put(&paths.at(target), &content)?;
     }
     Ok(())
+}
+
+/// The configuration with the MTU of pods that fits this node, where it has none and there is a `vhost0`.
+fn with_mtu(content: Vec<u8>, vhost0: Option<u64>) -> Result<Vec<u8>> {
+    let Some(vhost0) = vhost0 else { return Ok(content) };
+    let mut configuration: Value = serde_json::from_slice(&content)?;
+    match configuration.get_mut(SECTION) {
+        Some(Value::Object(section)) if !section.contains_key("mtu") => {
+            section.insert("mtu".to_owned(), vhost0.saturating_sub(OVERLAY).max(LEAST_MTU).into());
+            Ok(serde_json::to_vec_pretty(&configuration)?)
+        }
+        _ => Ok(content),
+    }
 }
 
 fn put(path: &Path, content: &[u8]) -> Result<()> {
@@ -165,6 +188,23 @@ mod tests {
             }
             sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    #[test]
+    fn pods_have_the_mtu_of_vhost0_less_the_overlay_unless_another_one_is_stated() {
+        let with = |content: &str, vhost0| String::from_utf8(with_mtu(content.into(), vhost0).unwrap()).unwrap();
+        let mtu = |content: &str, vhost0| {
+            serde_json::from_str::<Value>(&with(content, vhost0)).unwrap()["contrail"]["mtu"].clone()
+        };
+        let plain = "{\"contrail\": {\"cluster-name\": \"k8s\"}}";
+        for (vhost0, expected) in [(1500, 1436), (9000, 8936), (1300, 1280), (0, 1280)] {
+            assert_eq!(mtu(plain, Some(vhost0)), expected);
+        }
+        let stated = "{\"contrail\": {\"mtu\": 1400}}";
+        for unchanged in [(stated, Some(9000)), (plain, None), ("{}", Some(1500))] {
+            assert_eq!(with(unchanged.0, unchanged.1), unchanged.0);
+        }
+        assert!(with_mtu(b"none".to_vec(), Some(1500)).is_err());
     }
 
     #[tokio::test]

@@ -142,7 +142,7 @@ fn complete(
         let content = cni::file(name, cluster.platform, spec.cni_mtu)?;
         objects.push(cni_object(&identity, cni_map.clone(), content));
     }
-    objects.push(environment(&identity, &variables, &parameters));
+    objects.push(environment(&identity, &variables, host::variables(&parameters, services, &cluster)?));
 
     let authority = secret.as_ref().and_then(|secret| secret.authority.as_ref());
     let world = World {
@@ -268,7 +268,8 @@ impl World<'_> {
             if !group.profiles.is_empty() {
                 let variables = identity.object_name("env");
                 own_pods = Some(pods_with(&parameters, &variables)?);
-                made.objects.push(environment(&identity, &variables, &parameters));
+                let content = host::variables(&parameters, self.services, self.cluster)?;
+                made.objects.push(environment(&identity, &variables, content));
                 effective.insert(title.to_owned(), parameters.listed());
             }
             let pods = own_pods.as_ref().unwrap_or(self.pods);
@@ -414,11 +415,10 @@ fn listed(identity: &Identity, groups: BTreeMap<String, String>) -> Object {
     Object::new(CONFIG_MAP, &ConfigMap { metadata, data: Some(groups), ..ConfigMap::default() })
 }
 
-/// The variables of the spec for init containers, which run programs of the images. It exists without any too, for the same
-/// reason.
-fn environment(identity: &Identity, name: &str, parameters: &Parameters) -> Object {
-    let variables = parameters.variables().iter().map(|(key, value)| (key.clone(), value.clone()));
-    publish::credentials(identity, name, &variables.collect::<SecretData>())
+/// The variables of the spec for init containers, which run programs of the images, and what `tf-node host` finds the interface by. It exists without
+/// any too, for the same reason.
+fn environment(identity: &Identity, name: &str, variables: BTreeMap<String, String>) -> Object {
+    publish::credentials(identity, name, &variables.into_iter().collect::<SecretData>())
 }
 
 /// What keeps agents from forwarding anything although they run: they learn every route from a control node.

@@ -59,7 +59,7 @@ pub struct VrouterConfiguration {
     #[schemars(length(max = 64))]
     #[schemars(extend("x-kubernetes-validations" = [subnet()]))]
     pub l3mh_cidr: Option<String>,
-    /// MTU of the interfaces of pods. Default: that of the plugin.
+    /// MTU of the interfaces of pods. Default: on each node the MTU of `vhost0` less 64, the largest header of the overlay.
     #[serde(rename = "cniMTU")]
     #[schemars(range(min = 576, max = 65535))]
     pub cni_mtu: Option<u32>,

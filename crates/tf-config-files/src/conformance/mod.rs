@@ -160,7 +160,7 @@ fn java(texts: &[String]) -> Option<Vec<Option<BTreeMap<String, String>>>> {
         let latin1: Vec<u8> = text.chars().map(|c| u8::try_from(c).unwrap()).collect();
         writeln!(input, "{}", BASE64_STANDARD.encode(latin1)).unwrap();
     }
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/files/conformance/PropertiesReader.java");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/conformance/PropertiesReader.java");
     let output = ask(Command::new("java").args(["-XX:TieredStopAtLevel=1", source]), input)?;
     let decode = |word: &str| String::from_utf8(BASE64_STANDARD.decode(&word[1..]).unwrap()).unwrap();
     let settings = |line: &str| {

@@ -186,8 +186,8 @@ impl Options {
         self.journal.with_file_name(name)
     }
 
-    /// Adds what the environment of a pod says: options of the module and of the forwarder, in the variables of the images' own scripts (NF `load_kernel_module`), and the
-    /// Kubernetes API. What is written on the command line wins.
+    /// Adds what the environment of a pod says: options of the module and of the forwarder, in the variables of the images' own scripts (NF `load_kernel_module`), control
+    /// nodes and networks of pods, and the Kubernetes API. What is written on the command line wins.
     #[must_use]
     pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
         let stated = variable("VROUTER_MODULE_OPTIONS").unwrap_or_default();
@@ -198,6 +198,16 @@ impl Options {
         }
         let more = variable("DPDK_COMMAND_ADDITIONAL_ARGS").unwrap_or_default();
         self.wanted.dpdk.arguments.extend(more.split_whitespace().map(str::to_owned));
+        let items = |name: &str| variable(name).unwrap_or_default().replace(',', " ");
+        if self.wanted.control_nodes.is_empty() {
+            // Names of hosts say nothing about an interface.
+            let nodes = items("CONTROL_NODES");
+            self.wanted.control_nodes = nodes.split_whitespace().filter_map(|node| node.parse().ok()).collect();
+        }
+        if self.wanted.pod_networks.is_empty() {
+            let networks = items("KUBERNETES_POD_SUBNETS");
+            self.wanted.pod_networks = networks.split_whitespace().filter_map(|network| network.parse().ok()).collect();
+        }
         let kubernetes = || {
             let host: IpAddr = variable("KUBERNETES_SERVICE_HOST")?.parse().ok()?;
             Some(SocketAddr::new(host, variable("KUBERNETES_SERVICE_PORT")?.parse().ok()?))
@@ -332,7 +342,11 @@ mod tests {
             ("DPDK_COMMAND_ADDITIONAL_ARGS", "--vr_mpls_labels 5120"),
             ("KUBERNETES_SERVICE_HOST", "fd00::1"),
             ("KUBERNETES_SERVICE_PORT", "443"),
+            ("CONTROL_NODES", "10.0.0.1,control-2 10.0.0.3"),
+            ("KUBERNETES_POD_SUBNETS", "10.32.0.0/12"),
         ]);
+        assert_eq!(options.wanted.control_nodes, [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 3])]);
+        assert_eq!(options.wanted.pod_networks, ["10.32.0.0/12".parse().unwrap()]);
         assert_eq!(options.wanted.dpdk.arguments, ["--vr_mpls_labels", "5120"]);
         let parameters = [("vr_interfaces", "8000"), ("vr_mpls_labels", "5120")];
         let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();

@@ -1,5 +1,7 @@
 //! What the node agent needs to prepare a node: parameters of `vhost0` and kernel settings.
 
+use std::collections::BTreeMap;
+
 use tf_agent_api::node;
 use tf_config_files::{EnvFile, Settings as _, Sysctl};
 use tf_plan::{cluster::Cluster, not_ready::NotReady};
@@ -33,7 +35,7 @@ const HANDED_ON: [Name; 6] = [
 /// # Errors
 /// When a value means nothing, or cannot be expressed in the file.
 pub fn parameters_file(parameters: &Parameters, services: &Services, cluster: &Cluster) -> Result<String, NotReady> {
-    let mut variables = parameters.variables().clone();
+    let mut variables = variables(parameters, services, cluster)?;
     let mut set = |name: Name, value: Option<String>| {
         if let Some(value) = value {
             variables.entry(name.as_ref().to_owned()).or_insert(value);
@@ -43,14 +45,8 @@ pub fn parameters_file(parameters: &Parameters, services: &Services, cluster: &C
     for name in HANDED_ON {
         set(name, parameters.get(name).map(str::to_owned));
     }
-    set(Name::ControlNodes, Some(services.control_hosts(parameters).join(",")));
     set(Name::DataSubnet, parameters.subnet(Name::DataSubnet)?.map(|subnet| subnet.to_string()));
     set(Name::L3mhCidr, parameters.subnet(Name::L3mhCidr)?.map(|subnet| subnet.to_string()));
-    let pods = match parameters.subnets(Name::KubernetesPodSubnets)? {
-        stated if !stated.is_empty() => stated,
-        _ => cluster.pod_subnets.clone(),
-    };
-    set(Name::KubernetesPodSubnets, Some(joined(&pods)));
     let gateways = parameters.addresses(Name::VrouterGateway)?;
     set(Name::VrouterGateway, (!gateways.is_empty()).then(|| joined(&gateways)));
     let functions = virtual_functions(parameters)?;
@@ -64,6 +60,29 @@ pub fn parameters_file(parameters: &Parameters, services: &Services, cluster: &C
         file.set(name, value);
     }
     Ok(file.render()?)
+}
+
+/// The variables of the spec, with control nodes and networks of pods where it has none: by these the interface is found, and checked.
+///
+/// # Errors
+/// When a network is none.
+pub fn variables(
+    parameters: &Parameters,
+    services: &Services,
+    cluster: &Cluster,
+) -> Result<BTreeMap<String, String>, NotReady> {
+    let mut variables = parameters.variables().clone();
+    let pods = match parameters.subnets(Name::KubernetesPodSubnets)? {
+        stated if !stated.is_empty() => stated,
+        _ => cluster.pod_subnets.clone(),
+    };
+    for (name, value) in [
+        (Name::ControlNodes, services.control_hosts(parameters).join(",")),
+        (Name::KubernetesPodSubnets, joined(&pods)),
+    ] {
+        variables.entry(name.as_ref().to_owned()).or_insert(value);
+    }
+    Ok(variables)
 }
 
 /// Interfaces with the numbers of their virtual functions. None where either is not stated.
