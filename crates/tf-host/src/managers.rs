@@ -16,7 +16,8 @@ use std::{
 use crate::{
     HostFacts, Root,
     atomic::{self, of},
-    facts::{owners::Program, processes::Role},
+    facts::{network::Network, observe_network, owners::Program, processes::Role, routes::Route},
+    netlink::Writer,
     observe,
 };
 
@@ -24,6 +25,8 @@ use crate::{
 const DONE: Duration = Duration::from_secs(10);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often routes and rules are looked at after a program has left an interface alone.
+const SETTLING: u32 = 5;
 /// Others have to read what no secret is in.
 const MODE: u32 = 0o644;
 
@@ -136,6 +139,7 @@ impl<'a> Managers<'a> {
     pub fn release(&self, facts: &HostFacts, link: &str) -> io::Result<bool> {
         let owning: Vec<&Manager> =
             MANAGERS.iter().filter(|manager| manager.runs(facts, self.root) && manager.manages(facts, link)).collect();
+        let before = observe_network(self.root);
         for manager in &owning {
             self.write(manager.uplink, &(manager.content)(link))?;
             self.reload(manager)?;
@@ -148,7 +152,33 @@ impl<'a> Managers<'a> {
             }
             thread::sleep(LOOK);
         }
+        for _ in 0..if owning.is_empty() { 0 } else { SETTLING } {
+            self.restore(&before)?;
+            thread::sleep(LOOK);
+        }
         Ok(!owning.is_empty())
+    }
+
+    /// Adds again what a program took away when it left the interface alone: networkd removes rules and routes of its configuration, wherever they lead by
+    /// then.
+    fn restore(&self, before: &Network) -> io::Result<()> {
+        let now = observe_network(self.root);
+        let is_same = |one: &Route, other: &Route| {
+            (one.table, one.destination, one.metric, &one.hops)
+                == (other.table, other.destination, other.metric, &other.hops)
+        };
+        let is_stated = |route: &Route| route.protocol != "kernel" && route.expires.is_none() && !route.incomplete;
+        let routes = before.routes.iter().filter(|route| is_stated(route));
+        let routes = routes.filter(|route| now.routes.iter().all(|other| !is_same(route, other)));
+        let rules = before.rules.iter().filter(|rule| !rule.is_default() && !rule.incomplete);
+        let mut writer = Writer::open()?;
+        for route in routes {
+            writer.replace_route(route)?;
+        }
+        for rule in rules.filter(|rule| !now.rules.contains(rule)) {
+            writer.add_rule(rule)?;
+        }
+        Ok(())
     }
 
     /// Lets them set up the interface again.

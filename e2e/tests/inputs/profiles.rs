@@ -1,18 +1,27 @@
 //! VrouterProfiles are watched: a change reaches the groups that name a profile and no other, and one that is not there changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::ConfigMap};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{ConfigMap, Secret},
+};
 use kube::{
     ResourceExt as _,
-    api::{Api, DeleteParams},
+    api::{Api, DeleteParams, ListParams},
 };
 use serde_json::{Value, json};
+use tf_agent_api::node::PARAMETERS_FILE;
 use tf_api::kinds::{VROUTER, VROUTER_PROFILE};
 use tf_testing::{
     Cluster,
     cluster::NODE_LABEL,
+    manifests::documents,
+    operators::repository,
     resources::{self, Resource},
     wait::eventually,
 };
@@ -87,5 +96,56 @@ async fn a_changed_profile_changes_the_group_that_names_it_and_a_missing_one_cha
     profile(&cluster, json!({"other": {"moreConfig": {"LOG_DIR": "/var/log/two"}}})).await?;
     cluster.until(VROUTER, "vrouter1", "on all nodes", is_everywhere).await?;
     ensure!(pods(&cluster).await? == before, "the same profile again touches pods");
+    Ok(())
+}
+
+/// The groups of the design of 2019 (`examples/vrouter-profiles.yaml`): nodes with DPDK, with virtual functions, and plain ones.
+#[tokio::test]
+async fn each_group_of_the_example_is_on_its_nodes_with_its_gateway_and_what_forwards_its_packets() -> Result<()> {
+    let cluster = cluster("in-example", &["vrouter-op"]).await?;
+    let nodes = cluster.nodes(0, 3).await?;
+    let api = cluster.lab.nodes().await?;
+    for (node, card) in nodes.iter().zip(["x710", "sriov", "plain"]) {
+        api.label(node, "nic", Some(card)).await?;
+    }
+    for mut object in documents(&fs::read_to_string(repository().join("examples/vrouter-profiles.yaml"))?)? {
+        object["metadata"]["namespace"] = cluster.namespace.clone().into();
+        if object["kind"] == VROUTER.kind {
+            let variables = json!({"CONTROL_NODES": "192.0.2.9"});
+            object["spec"]["serviceConfiguration"] = json!({"envVariablesConfig": variables});
+        }
+        cluster.apply_object(&object).await?;
+    }
+    cluster.until(VROUTER, "vrouter1", "on all nodes", |it| it.is_ready_on(3)).await?;
+
+    let mut placed = BTreeMap::new();
+    for pod in resources::pods(&cluster.client, VROUTER, &cluster.namespace).await? {
+        let spec = pod.spec.context("a pod without spec")?;
+        let containers: Vec<String> = spec.containers.iter().map(|container| container.name.clone()).collect();
+        let inits: Vec<String> =
+            spec.init_containers.iter().flatten().map(|container| container.name.clone()).collect();
+        placed.insert(spec.node_name.context("a pod without node")?, (containers, inits));
+    }
+    let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let mut parameters = BTreeMap::new();
+    for secret in secrets.list(&ListParams::default()).await? {
+        let file = secret.data.as_ref().and_then(|data| data.get(PARAMETERS_FILE));
+        if let Some(file) = file {
+            parameters.insert(secret.name_any(), String::from_utf8(file.0.clone())?);
+        }
+    }
+    for (node, group, gateway, (is_dpdk, has_functions)) in [
+        (&nodes[0], "dpdk", "192.0.2.1", (true, false)),
+        (&nodes[1], "sriov", "192.0.2.2", (false, true)),
+        (&nodes[2], "kernel", "192.0.2.3", (false, false)),
+    ] {
+        let (containers, inits) = placed.get(node).with_context(|| format!("no pod on {node}: {placed:?}"))?;
+        ensure!(containers.iter().any(|name| name == "vrouteragentdpdk") == is_dpdk, "{group}: {containers:?}");
+        ensure!(inits.iter().any(|name| name == "virtual-functions") == has_functions, "{group}: {inits:?}");
+        let of_group = parameters.iter().find(|(name, _)| name.contains(&format!("-{group}-")));
+        let (_, file) = of_group.with_context(|| format!("no parameters of {group}: {:?}", parameters.keys()))?;
+        ensure!(file.contains(&format!("VROUTER_GATEWAY='{gateway}'")), "{group}:\n{file}");
+    }
+    ensure!(placed.len() == 3, "{placed:?}");
     Ok(())
 }

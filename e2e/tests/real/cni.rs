@@ -72,6 +72,9 @@ pub async fn nodes_become_ready_by_it(lab: &Lab, client: &Client, nodes: &[RealN
     pods_reach_each_other(lab, client, [first, second]).await?;
 
     let before = fs::read(file(first, FILE)?)?;
+    let mtu: u64 = first.run("cat", &["/sys/class/net/vhost0/mtu"]).await?.trim().parse()?;
+    let configuration: Value = serde_json::from_slice(&before)?;
+    ensure!(configuration["contrail"]["mtu"] == mtu - 64, "{configuration}");
     fs::write(file(first, FILE)?, "{}")?;
     fs::remove_file(file(second, FILE)?)?;
     eventually("both configurations", REPAIRED, async || {

@@ -122,6 +122,14 @@ async fn story(lab: &Lab, client: &Client) -> Result<()> {
     for (node, manager) in managers.into_iter().filter(|(node, _)| node.name() != away.name()) {
         manager.is_back(node).await?;
     }
+
+    // A second installation finds nodes as the first one did.
+    apply(client, &nodes, json!({"containers": [{"name": "vrouteragent"}]})).await?;
+    for node in [first, second] {
+        is_switched(node).await?;
+        agent_runs(client, node).await?;
+        is_reached(node).await?;
+    }
     Ok(())
 }
 

@@ -75,7 +75,7 @@ const OTHERS: [Program; 3] = [
         environment: &[
             "SSL_CERT_FILE=/etc/ssl/certs/kubernetes/ca-bundle.crt",
             "TF_SIM_START_SECONDS=2..6",
-            "TF_SIM_LATE=0",
+            "TF_SIM_LATE=0.02",
         ],
     },
 ];

@@ -8,10 +8,19 @@ use std::{
     process::Command,
 };
 
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    rule::{RuleAction, RuleAttribute, RuleMessage},
+};
 use tf_host::{
     Root,
     managers::{HostPrograms, Managers},
     observe, program,
+};
+
+use crate::{
+    kernel,
+    node::{add, message, over, via},
 };
 
 /// Programs of this machine.
@@ -29,6 +38,8 @@ struct Host {
     called: RefCell<Vec<String>>,
     /// Why programs fail.
     fails: Option<&'static str>,
+    /// What networkd removes when it leaves the interface alone.
+    removes: RefCell<Vec<RouteNetlinkMessage>>,
 }
 
 const NETWORKD: &str = "systemd-network";
@@ -36,7 +47,12 @@ const NETWORK_MANAGER: &str = "NetworkManager";
 
 impl Host {
     fn with(programs: &[&str]) -> Self {
-        let host = Self { directory: tempfile::tempdir().unwrap(), called: RefCell::default(), fails: None };
+        let host = Self {
+            directory: tempfile::tempdir().unwrap(),
+            called: RefCell::default(),
+            fails: None,
+            removes: RefCell::default(),
+        };
         for (number, program) in programs.iter().enumerate() {
             host.write(&format!("/proc/{}/comm", 100 + number), &format!("{program}\n"));
         }
@@ -84,6 +100,9 @@ impl HostPrograms for Host {
         }
         if program == "networkctl" && self.root().at("/run/systemd/network/00-tf-uplink.network").exists() {
             self.write("/run/systemd/netif/links/2", "ADMIN_STATE=unmanaged\n");
+            for message in self.removes.take() {
+                kernel::open().send(message, 0).unwrap();
+            }
         }
         Ok(())
     }
@@ -91,7 +110,7 @@ impl HostPrograms for Host {
 
 /// In a network namespace that has an interface `eth0` with the number 2.
 fn on_host(programs: &[&str], test: impl FnOnce(&Host, &Managers<'_>)) {
-    crate::kernel::in_namespace(|kernel| {
+    kernel::in_namespace(|kernel| {
         kernel.add_pair("eth0", "peer0");
         let host = Host::with(programs);
         let number = kernel.index("eth0");
@@ -132,6 +151,31 @@ fn networkd_reads_of_vhost0_before_it_exists_and_of_the_interface_when_that_has_
 }
 
 #[test]
+fn rules_and_routes_that_networkd_takes_away_with_the_interface_are_there_again() {
+    on_host(&[NETWORKD], |host, managers| {
+        let kernel = kernel::open();
+        kernel.set("eth0", vec![]);
+        kernel.add_pair("vhost0", "peer1");
+        kernel.address("vhost0", "10.0.0.7/24", vec![]);
+        let route = message("192.0.2.0/24", 1000, vec![over(kernel.index("vhost0")), via("10.0.0.1")]);
+        add(&kernel, route.clone());
+        let mut rule = RuleMessage::default();
+        rule.header.family = AddressFamily::Inet;
+        rule.header.src_len = 32;
+        rule.header.action = RuleAction::ToTable;
+        rule.attributes =
+            vec![RuleAttribute::Priority(900), RuleAttribute::Source([10, 0, 0, 7].into()), RuleAttribute::Table(1000)];
+        kernel.request(RouteNetlinkMessage::NewRule(rule.clone())).unwrap();
+        let before = observe(&host.root()).network;
+        host.removes.replace(vec![RouteNetlinkMessage::DelRule(rule), RouteNetlinkMessage::DelRoute(route)]);
+        assert!(managers.release(&observe(&host.root()), "eth0").unwrap());
+        assert!(host.removes.borrow().is_empty());
+        let after = observe(&host.root()).network;
+        assert_eq!((after.routes, after.rules), (before.routes, before.rules));
+    });
+}
+
+#[test]
 fn networkmanager_is_asked_besides_since_it_reads_of_devices_when_it_starts() {
     on_host(&[NETWORK_MANAGER], |host, managers| {
         managers.keep_from_vhost0(&observe(&host.root())).unwrap();
@@ -161,8 +205,7 @@ fn a_program_that_does_not_answer_is_named_and_asked_again() {
         managers.release(&observe(&host.root()), "eth0").unwrap();
         let files = host.files();
         let root = host.root();
-        let broken =
-            Host { directory: tempfile::tempdir().unwrap(), called: RefCell::default(), fails: Some("no bus") };
+        let broken = Host { fails: Some("no bus"), ..Host::with(&[]) };
         let silent = Managers::new(&root, &broken);
         assert_eq!(silent.keep_from_vhost0(&observe(&root)).unwrap_err().to_string(), "no bus");
         assert_eq!(silent.give_back(&observe(&root), Some("eth0")).unwrap_err().to_string(), "no bus");
