@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Root, atomic, data_path::each, facts::boot_id, plan::Plan};
 
+/// Name of the file, beside other records.
+pub const FILE: &str = "host.json";
 /// The version of what is written.
 const VERSION: u32 = 1;
 
@@ -120,6 +122,12 @@ impl Journal {
     pub fn uplinks(path: &Path, root: &Root) -> Vec<String> {
         let journal = Self::read(path).ok().flatten().filter(|journal| journal.boot_id == boot_id(root));
         journal.iter().flat_map(|journal| each(&journal.plan.uplink)).map(str::to_owned).collect()
+    }
+
+    /// The interface that `vhost0` was made above in this boot. None where it is above several, and where no journal of this boot can be read.
+    pub fn uplink(path: &Path, root: &Root) -> Option<String> {
+        let mut uplinks = Self::uplinks(path, root);
+        uplinks.pop().filter(|_| uplinks.is_empty())
     }
 
     /// What is to be done about it in a boot.

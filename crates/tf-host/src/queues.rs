@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     HostFacts, Root, Wanted, atomic,
     facts::{boot_id, links::Link, network::Network, observe_network},
+    journal::{self, Journal},
     preflight::hardware,
     program, record,
     sysctls::Look,
@@ -80,6 +81,11 @@ impl Keeper {
         Self { interfaces, groups, record, program, grouped: BTreeSet::new(), writes: BTreeMap::new() }
     }
 
+    /// What was written so far does not count any more against another program.
+    pub fn forget_writes(&mut self) {
+        self.writes.clear();
+    }
+
     /// Sets what is not as it should be.
     pub fn look(&mut self, root: &Root) -> Look {
         self.look_at(root, observe_network(root))
@@ -90,6 +96,7 @@ impl Keeper {
         let wanted = Wanted {
             multihomed: self.interfaces.len() > 1,
             physical_interfaces: self.interfaces.clone(),
+            below_vhost0: Journal::uplink(&self.record.with_file_name(journal::FILE), root),
             ..Wanted::default()
         };
         let mut look = Look::default();

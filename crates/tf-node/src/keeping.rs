@@ -1,5 +1,7 @@
 //! A task that goes on as long as what it is for is asked for.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use tf_host::sysctls::Look;
 use tokio::{sync::watch, task::JoinHandle};
@@ -16,6 +18,29 @@ pub fn report(what: &str, look: Look, problem: &watch::Sender<Option<String>>) {
         && let Some(problem) = now
     {
         log::warn(&format!("{what} are not as they should be"), &json!({"error": problem}));
+    }
+}
+
+/// How long attempts count against another program that undoes them.
+const COUNTED: Duration = Duration::from_hours(1);
+
+/// The time in which attempts are counted.
+#[derive(Debug)]
+pub struct Counted(Instant);
+
+impl Counted {
+    /// It begins now.
+    pub fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Whether it is over; another one has begun then.
+    pub fn is_over(&mut self) -> bool {
+        let is_over = self.0.elapsed() > COUNTED;
+        if is_over {
+            *self = Self::begin();
+        }
+        is_over
     }
 }
 

@@ -12,7 +12,7 @@ use tf_host::{
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 
 use crate::{
-    keeping::{Keeping, report},
+    keeping::{Counted, Keeping, report},
     log,
     paths::Paths,
 };
@@ -68,7 +68,11 @@ impl Queues {
 }
 
 async fn keep(mut keeper: Keeper, root: Root, problem: watch::Sender<Option<String>>) {
+    let mut counted = Counted::begin();
     loop {
+        if counted.is_over() {
+            keeper.forget_writes();
+        }
         let at = root.clone();
         // It runs a program.
         let looked = spawn_blocking(move || {

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    keeping::{Keeping, report},
+    keeping::{Counted, Keeping, report},
     paths::Paths,
 };
 
@@ -63,11 +63,11 @@ async fn keep(
 ) {
     let root = Root::below(paths.at("/"));
     let mut keeper = sysctls::Keeper::default();
-    let mut before = None;
+    let (mut before, mut counted) = (None, Counted::begin());
     loop {
         let file = fs::read_to_string(paths.run_dir().join(&wanted.file)).map_err(|error| error.to_string());
-        if before.as_ref() != Some(&file) {
-            // Other settings are another attempt.
+        // Other settings are another attempt.
+        if before.as_ref() != Some(&file) || counted.is_over() {
             keeper = sysctls::Keeper::default();
             before = Some(file.clone());
         }

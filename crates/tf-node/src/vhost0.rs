@@ -4,7 +4,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Stdio,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::json;
@@ -15,7 +15,12 @@ use tf_host::{
 };
 use tokio::{process::Command, sync::watch, time::sleep};
 
-use crate::{host, keeping::Keeping, log, paths::Paths};
+use crate::{
+    host,
+    keeping::{Counted, Keeping},
+    log,
+    paths::Paths,
+};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(5);
@@ -23,8 +28,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(30);
 /// How often addresses are moved before another program counts as the one that keeps setting them.
 const MOVES: u32 = 3;
-/// After which time without a move those before it do not count any more.
-const QUIET: Duration = Duration::from_hours(1);
 
 /// Keeps what a launch file asks for.
 pub struct Vhost0 {
@@ -63,7 +66,7 @@ async fn keep(options: Vec<String>, root: Root, program: PathBuf, problem: watch
     let look = || drift::look(&root, &host::wanted(&options, &root)?);
     // What happened while nothing looked is found by the first run, which does nothing where all is as it should be.
     let mut before: Option<Below> = None;
-    let (mut moves, mut latest) = (0, Instant::now());
+    let (mut moves, mut counted) = (0, Counted::begin());
     loop {
         let now = look();
         let why = match (&before, &now) {
@@ -73,13 +76,12 @@ async fn keep(options: Vec<String>, root: Root, program: PathBuf, problem: watch
             (Some(before), Some(now)) => drift::cause(before, now),
         };
         let is_move = matches!((&before, &now), (Some(before), Some(now)) if before.indexes == now.indexes);
-        if latest.elapsed() > QUIET {
+        if counted.is_over() {
             moves = 0;
         }
         let mut failed = None;
         if let Some(why) = why {
             moves = if is_move { moves + 1 } else { 0 };
-            latest = Instant::now();
             if moves > MOVES {
                 failed = Some(format!("another program keeps changing the interface: {why}"));
             } else {

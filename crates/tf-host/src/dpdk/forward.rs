@@ -360,7 +360,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
 
     /// The same one as that of the kernel mode, whose journal is beside the record.
     fn lock(&self) -> Result<File, Error> {
-        journal::lock(&self.record.with_file_name("host.json"))
+        journal::lock(&self.record.with_file_name(journal::FILE))
             .map_err(|error| self.unusable(error))?
             .ok_or(Error::Busy)
     }

@@ -3,7 +3,7 @@
 
 pub mod forward;
 mod guard;
-pub mod options;
+mod options;
 pub mod programs;
 mod summary;
 
@@ -66,9 +66,7 @@ pub fn wanted(options: &[String], root: &Root) -> Option<Wanted> {
 
 /// What a vRouter needs, with what the journal of this boot has.
 fn informed(options: &Options, root: &Root) -> Wanted {
-    let mut uplinks = Journal::uplinks(&options.journal, root);
-    let below_vhost0 = uplinks.pop().filter(|_| uplinks.is_empty());
-    Wanted { below_vhost0, ..options.wanted.clone() }
+    Wanted { below_vhost0: Journal::uplink(&options.journal, root), ..options.wanted.clone() }
 }
 
 /// Does what the arguments ask for.

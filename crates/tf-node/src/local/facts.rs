@@ -14,10 +14,12 @@ use tf_agent_api::{
     template::Local,
 };
 use tf_config_files::env;
-use tf_host::{Root, journal::Journal};
+use tf_host::{
+    Root,
+    journal::{self, Journal},
+};
 
 use super::host::{Host, Link};
-use crate::host::options::JOURNAL;
 
 /// The interface that the kernel module makes.
 const VHOST0: &str = "vhost0";
@@ -63,8 +65,7 @@ impl Facts {
         let facts = Self { host: Host::default(), parameters, node: node.to_owned() };
         let control = facts.items(CONTROL_NODES).next().and_then(|first| first.parse().ok());
         let mut host = Host::look(control)?;
-        let mut uplinks = Journal::uplinks(Path::new(JOURNAL), &Root::default());
-        host.below_vhost0 = uplinks.pop().filter(|_| uplinks.is_empty());
+        host.below_vhost0 = Journal::uplink(&Path::new(STATE_DIR).join(journal::FILE), &Root::default());
         if facts.parameter(MODE) == Some(DPDK) {
             host = host.with_hardware(&Path::new(STATE_DIR).join(TAKEN))?;
         }
