@@ -266,4 +266,20 @@ mod tests {
         };
         assert_eq!(left, "gave up removing clusterroles that cannot be looked for; delete by hand");
     }
+
+    #[tokio::test]
+    async fn nodes_have_their_time_from_the_last_one_that_was_done() {
+        let client = Client::new(
+            tower::service_fn(|_: Request<Body>| async { Ok::<_, BoxError>(Response::new(Body::empty())) }),
+            "tf",
+        );
+        let finalizer = Finalizer::new(client, &Owning::declaration());
+        let key = Key::new("tf", "a");
+        assert!(!finalizer.stands_still(&key, 500), "this process has just seen it");
+        let long_ago = Instant::now().checked_sub(NODE_PATIENCE * 2).unwrap();
+        finalizer.progress.lock().unwrap().insert(key.clone(), (500, long_ago));
+        assert!(!finalizer.stands_still(&key, 499), "one was done");
+        finalizer.progress.lock().unwrap().insert(key.clone(), (499, long_ago));
+        assert!(finalizer.stands_still(&key, 499) && finalizer.stands_still(&key, 500));
+    }
 }

@@ -139,7 +139,7 @@ fn complete(
     if pods.bring_plugin() {
         let spec = &cr.spec.service_configuration;
         let name = spec.cluster_name.as_deref().unwrap_or(&cluster.name);
-        let content = cni::file(name, cluster.platform, spec.cni_mtu)?;
+        let content = cni::file(name, cluster.platform, spec)?;
         objects.push(cni_object(&identity, cni_map.clone(), content));
     }
     objects.push(environment(&identity, &variables, host::variables(&parameters, services, &cluster)?));
@@ -386,12 +386,17 @@ impl World<'_> {
         ignored.extend(hibernation::ignored(self.cr, "nodes cannot do without the vRouter's agents"));
         let spec = &self.cr.spec.service_configuration;
         let cni = self.pods.bring_plugin();
-        if spec.cni_mtu.is_some() && !cni {
-            ignored.push("spec.serviceConfiguration.cniMTU: the list of containers leaves out vroutercni".into());
-        }
-        if spec.cluster_name.is_some() && !cni {
-            ignored.push("spec.serviceConfiguration.clusterName: the list of containers leaves out vroutercni".into());
-        }
+        let of_cni = [
+            ("cniMTU", spec.cni_mtu.is_some()),
+            ("cniConfDir", spec.cni_conf_dir.is_some()),
+            ("cniBinDir", spec.cni_bin_dir.is_some()),
+            ("cniMetaPlugin", spec.cni_meta_plugin.is_some()),
+            ("clusterName", spec.cluster_name.is_some()),
+        ];
+        let unused = of_cni.into_iter().filter(|(_, is_set)| *is_set && !cni);
+        ignored.extend(unused.map(|(field, _)| {
+            format!("spec.serviceConfiguration.{field}: the list of containers leaves out vroutercni")
+        }));
         if spec.agent_not_ready_taint == Some(true) && !cni {
             let why = "spec.serviceConfiguration.agentNotReadyTaint: the list of containers leaves out vroutercni, so nodes have another network";
             ignored.push(why.into());

@@ -371,11 +371,10 @@ impl Ingredients<'_> {
 
     /// Options of `tf-node host` that name directories of the node.
     fn directories(&self) -> Vec<String> {
-        let Cluster { cni_config_dir, cni_binary_dir, .. } = self.cluster;
         vec![
             format!("--root={HOST_DIR}"),
-            format!("--cni-directory={cni_config_dir}/net.d"),
-            format!("--cni-programs={cni_binary_dir}"),
+            format!("--cni-directory={}", self.cni_conf_dir()),
+            format!("--cni-programs={}", self.cni_bin_dir()),
         ]
     }
 
@@ -460,6 +459,17 @@ impl Ingredients<'_> {
         })
     }
 
+    /// Directory of the node with CNI configurations.
+    fn cni_conf_dir(&self) -> String {
+        let stated = self.spec().cni_conf_dir.clone();
+        stated.unwrap_or_else(|| format!("{}/net.d", self.cluster.cni_config_dir))
+    }
+
+    /// Directory of the node with CNI plugins.
+    fn cni_bin_dir(&self) -> &str {
+        self.spec().cni_bin_dir.as_deref().unwrap_or(&self.cluster.cni_binary_dir)
+    }
+
     fn cni_mounts(&self) -> Vec<VolumeMount> {
         let mut mounts = vec![read_only(CNI_CONFIG, node::CNI_DIR), mount(CNI_FILES, "/host/etc_cni")];
         if self.cluster.platform == Platform::OpenShift {
@@ -470,7 +480,9 @@ impl Ingredients<'_> {
 
     /// On OpenShift multus waits for the configuration of the default network under a name of its own.
     fn cni_targets(&self) -> Vec<String> {
-        let mut targets = vec![format!("/host/etc_cni/net.d/{}", cni::FILE)];
+        let directory = self.cni_conf_dir();
+        let (_, last) = directory.rsplit_once('/').unwrap_or(("", &directory));
+        let mut targets = vec![format!("/host/etc_cni/{last}/{}", cni::FILE)];
         if self.cluster.platform == Platform::OpenShift {
             targets.push("/host/multus/cni/net.d/80-openshift-network.conf".into());
         }
@@ -495,8 +507,8 @@ impl Ingredients<'_> {
                     }),
                     ..Volume::default()
                 },
-                host_path(CNI_FILES, &self.cluster.cni_config_dir),
-                host_path(CNI_BIN, &self.cluster.cni_binary_dir),
+                host_path(CNI_FILES, self.cni_conf_dir().rsplit_once('/').map_or("/", |(parent, _)| parent)),
+                host_path(CNI_BIN, self.cni_bin_dir()),
                 host_path(CNI_LOGS, cni::LOG_DIR),
                 host_path(CNI_PORTS, cni::PORTS_DIR),
             ]);

@@ -63,6 +63,17 @@ pub struct VrouterConfiguration {
     #[serde(rename = "cniMTU")]
     #[schemars(range(min = 576, max = 65535))]
     pub cni_mtu: Option<u32>,
+    /// Directory with CNI configurations on the nodes (`conf_dir` of containerd), for example /var/lib/rancher/k3s/agent/etc/cni/net.d. Default: as discovered
+    /// in the cluster.
+    #[schemars(length(max = 1024), regex(pattern = r"^(/[^/:]+)+$"))]
+    pub cni_conf_dir: Option<String>,
+    /// Directory with CNI plugins on the nodes (`bin_dir` of containerd), for example /var/lib/rancher/k3s/data/cni. Default: as discovered in the cluster.
+    #[schemars(length(max = 1024), regex(pattern = r"^(/[^/:]+)+$"))]
+    pub cni_bin_dir: Option<String>,
+    /// Name of the process that calls the plugin where Multus does: multus, or multus-daemon of a thick Multus. Default: multus, and multus-daemon on
+    /// OpenShift.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"))]
+    pub cni_meta_plugin: Option<String>,
     /// Name of the cluster, with which the names of its pods begin in Tungsten Fabric: the one that Kubemanager has. Default: as discovered in the
     /// cluster.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"))]
@@ -338,6 +349,9 @@ impl Default for VrouterConfiguration {
             data_subnet: None,
             l3mh_cidr: None,
             cni_mtu: None,
+            cni_conf_dir: None,
+            cni_bin_dir: None,
+            cni_meta_plugin: None,
             cluster_name: None,
             kubernetes_pod_subnet: None,
             subcluster: None,

@@ -40,7 +40,7 @@ fn not_writable(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
         Finding::new(
             Id::CniDirectoryNotWritable,
             cause,
-            "set the directory that the container runtime uses on this system",
+            "set cniConfDir or cniBinDir to the directory that the container runtime uses on this system",
         )
     };
     read_only.map(finding).collect()
@@ -50,17 +50,17 @@ fn differs(facts: &HostFacts, wanted: &Wanted) -> Vec<Finding> {
     let mut findings = Vec::new();
     for runtime in &facts.cni.runtimes {
         let pairs = [
-            ("configurations", &runtime.configurations, &wanted.cni_directory),
-            ("programs", &runtime.programs, &wanted.cni_programs),
+            ("configurations", "cniConfDir", &runtime.configurations, &wanted.cni_directory),
+            ("programs", "cniBinDir", &runtime.programs, &wanted.cni_programs),
         ];
-        for (what, found, wanted) in pairs {
+        for (what, field, found, wanted) in pairs {
             let Some(found) =
                 found.as_deref().filter(|found| found.trim_end_matches('/') != wanted.trim_end_matches('/'))
             else {
                 continue;
             };
             let cause = format!("{} has CNI {what} in {found}, and the vRouter's go to {wanted}", runtime.file);
-            findings.push(Finding::new(Id::CniDirectoryDiffers, cause, format!("set {found} for them")));
+            findings.push(Finding::new(Id::CniDirectoryDiffers, cause, format!("set {field} to {found}")));
         }
     }
     findings

@@ -1,6 +1,7 @@
 //! The CNI configuration (tf-components 8.5). It says nothing about a node.
 
 use serde::Serialize;
+use tf_api::VrouterConfiguration;
 use tf_config_files::{Unrepresentable, json};
 use tf_plan::cluster::Platform;
 
@@ -27,7 +28,7 @@ struct Configuration<'a> {
 #[serde(rename_all = "kebab-case")]
 struct Contrail<'a> {
     cluster_name: &'a str,
-    meta_plugin: &'static str,
+    meta_plugin: &'a str,
     vrouter_ip: &'static str,
     vrouter_port: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,15 +41,15 @@ struct Contrail<'a> {
 }
 
 /// The file. `name`: that of the cluster, which has to be the one that Kubemanager uses. The meta plugin is called like the process that calls the
-/// plugin: OpenShift runs Multus as a daemon.
+/// plugin: OpenShift runs Multus as a daemon. The agent adds the MTU where the spec states none.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.
-pub fn file(name: &str, platform: Platform, mtu: Option<u32>) -> Result<String, Unrepresentable> {
-    let meta_plugin = match platform {
+pub fn file(name: &str, platform: Platform, spec: &VrouterConfiguration) -> Result<String, Unrepresentable> {
+    let meta_plugin = spec.cni_meta_plugin.as_deref().unwrap_or(match platform {
         Platform::Kubernetes => "multus",
         Platform::OpenShift => "multus-daemon",
-    };
+    });
     json::render(
         FILE,
         &Configuration {
@@ -60,7 +61,7 @@ pub fn file(name: &str, platform: Platform, mtu: Option<u32>) -> Result<String, 
                 meta_plugin,
                 vrouter_ip: "127.0.0.1",
                 vrouter_port: tf_api::ports::AGENT_PORT_API.get(),
-                mtu,
+                mtu: spec.cni_mtu,
                 config_dir: PORTS_DIR,
                 poll_timeout: 5,
                 poll_retries: 15,

@@ -26,6 +26,8 @@ fn sample(path: &str) -> Option<Value> {
         "agentMode" => json!("dpdk"),
         "agentNotReadyTaint" => json!(true),
         "cniMTU" => json!(1400),
+        "cniConfDir" | "cniBinDir" => json!("/var/lib/rancher/cni"),
+        "cniMetaPlugin" => json!("multus-thick"),
         "dataSubnet" | "l3mhCidr" | "kubernetesPodSubnet" => json!("10.9.0.0/16"),
         "envVariablesConfig" => json!({"VROUTER_MODULE_OPTIONS": "vr_flow_entries=1048576"}),
         "fabricSntHashTableSize" | "fabricSnatHashTableSize" => json!("8192"),
