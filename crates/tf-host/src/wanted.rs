@@ -104,8 +104,8 @@ pub struct Wanted {
     pub control_nodes: Vec<IpAddr>,
     /// Huge pages by their size in bytes. Empty: tables of the kernel mode are in ordinary memory.
     pub huge_pages: BTreeMap<u64, u64>,
-    /// Largest packets of pods, in bytes.
-    pub overlay_mtu: u32,
+    /// MTU of pods in bytes, where one is stated; else pods have what fits, and this is the least that IPv6 works with.
+    pub pod_mtu: u32,
     /// What the forwarder of the DPDK mode needs.
     pub dpdk: Dpdk,
     /// Virtual functions by interface.
@@ -135,7 +135,7 @@ impl Default for Wanted {
             gateway: None,
             control_nodes: Vec::new(),
             huge_pages: BTreeMap::new(),
-            overlay_mtu: 1500,
+            pod_mtu: 1280,
             dpdk: Dpdk::default(),
             virtual_functions: BTreeMap::new(),
             pod_networks: Vec::new(),

@@ -382,6 +382,7 @@ impl Ingredients<'_> {
     fn host_options(&self, installs: bool) -> Vec<String> {
         let mut options = self.directories();
         options.push(format!("--module={}", if installs { "image" } else { "host" }));
+        options.extend(self.spec().cni_mtu.map(|mtu| format!("--pod-mtu={mtu}")));
         options
     }
 

@@ -178,10 +178,10 @@ fn signal(link: &Link) -> Option<Finding> {
 }
 
 fn mtu(link: &Link, wanted: &Wanted) -> Option<Finding> {
-    let needed = wanted.overlay_mtu + OVERLAY_HEADERS;
+    let needed = wanted.pod_mtu + OVERLAY_HEADERS;
     let cause = format!(
         "packets of {} bytes and headers of {OVERLAY_HEADERS} do not fit into {}, which has an MTU of {}",
-        wanted.overlay_mtu, link.name, link.mtu
+        wanted.pod_mtu, link.name, link.mtu
     );
     let action =
         format!("raise the MTU to {needed} or more on the node and its switches, or let pods have a smaller one");

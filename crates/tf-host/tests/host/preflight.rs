@@ -135,7 +135,7 @@ const PROVOKED: &[(Id, Spoil)] = &[
     (Id::UplinkHasFilters, |facts, _| facts.network.links[1].ingress = Some("clsact".into())),
     (Id::UplinkDown, |facts, _| facts.network.links[1].up = false),
     (Id::UplinkNoCarrier, |facts, _| facts.network.links[1].carrier = false),
-    (Id::UplinkMtuSmall, |facts, _| facts.network.links[1].mtu = 1500),
+    (Id::UplinkMtuSmall, |facts, _| facts.network.links[1].mtu = 1300),
     (Id::BondMacChanges, |facts, _| {
         let bond = Bond { mode: "active-backup".into(), mac_of_active_member: true, ..Bond::default() };
         facts.network.links[1].kind = Some("bond".into());
@@ -328,7 +328,7 @@ fn each_finding_is_provoked_and_says_the_cause_and_what_to_do() {
 #[test]
 fn findings_that_block_come_first() {
     let findings = ids(|facts, _| {
-        facts.network.links[1].mtu = 1500;
+        facts.network.links[1].mtu = 1300;
         facts.network.links[1].xdp = true;
         facts.unread = vec![Unread { what: "netlink: rules".into(), error: "refused".into() }];
     });

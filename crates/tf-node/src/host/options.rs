@@ -40,6 +40,7 @@ What the vRouter needs, for all of them:
   --gateway ADDRESS              router of the overlay's packets
   --control-node ADDRESS         may be repeated
   --pod-network NETWORK          network of pods or Services; may be repeated
+  --pod-mtu BYTES                MTU of pods, where it is not what fits on the node
   --huge-pages-2m COUNT, --huge-pages-1g COUNT
   --virtual-functions NAME=COUNT how many an interface has to have; may be repeated
   --core-mask CPUS               CPUs of DPDK's forwarder, a list or a mask: 2-5, 0x3c
@@ -258,6 +259,7 @@ impl Options {
             "gateway" => wanted.gateway = Some(parser.value()?.parse()?),
             "control-node" => wanted.control_nodes.push(parser.value()?.parse()?),
             "pod-network" => wanted.pod_networks.push(parser.value()?.parse()?),
+            "pod-mtu" => wanted.pod_mtu = parser.value()?.parse()?,
             "huge-pages-2m" => pages(MIB_2, parser)?,
             "huge-pages-1g" => pages(GIB_1, parser)?,
             "core-mask" => wanted.dpdk.cores = Some(CpuList::from_mask(&parser.value()?.string()?)?),
