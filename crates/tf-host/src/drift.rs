@@ -22,15 +22,20 @@ pub struct Below {
     pub addresses: Vec<String>,
     /// Whether `vhost0` is down.
     pub is_down: bool,
-    /// Whether the reverse-path filter of `vhost0` is the strict one.
-    pub is_strict: bool,
 }
 
 /// Looks at it. None: there is no `vhost0`, or it has none below it.
 pub fn look(root: &Root, wanted: &Wanted) -> Option<Below> {
-    let filter = fs::read_to_string(root.at(format!("/proc/sys/net/ipv4/conf/{VHOST0}/rp_filter")));
-    let is_strict = filter.is_ok_and(|value| value.trim() == "1");
-    below(observe_network(root), wanted).map(|below| Below { is_strict, ..below })
+    below(observe_network(root), wanted)
+}
+
+/// Sets the reverse-path filter of `vhost0` to loose where it is strict: udev and programs that apply sysctl.d set it, for all interfaces. That this cannot be
+/// done is worth no report, as it is not where the filter was strict before.
+pub fn loosen(root: &Root) {
+    let file = root.at(format!("/proc/sys/net/ipv4/conf/{VHOST0}/rp_filter"));
+    if fs::read_to_string(&file).is_ok_and(|value| value.trim() == "1") {
+        let _ = fs::write(&file, "2");
+    }
 }
 
 fn below(network: Network, wanted: &Wanted) -> Option<Below> {
@@ -45,21 +50,17 @@ fn below(network: Network, wanted: &Wanted) -> Option<Below> {
         indexes: uplinks.iter().map(|uplink| uplink.link.index).collect(),
         addresses: addresses.map(|address| address.address.to_string()).collect(),
         is_down,
-        is_strict: false,
     })
 }
 
 /// Why the node has to be set up again. `before`: as it was when it was set up.
 pub fn cause(before: &Below, now: &Below) -> Option<String> {
-    let Below { name, indexes, addresses, is_down, is_strict } = now;
+    let Below { name, indexes, addresses, is_down } = now;
     if (name, indexes) != (&before.name, &before.indexes) {
         return Some(format!("{name} was made again"));
     }
     if *is_down {
         return Some("vhost0 is down".to_owned());
-    }
-    if *is_strict {
-        return Some("rp_filter of vhost0 is 1".to_owned());
     }
     (!addresses.is_empty()).then(|| format!("{name} has addresses that vhost0 has: {}", addresses.join(", ")))
 }
@@ -82,6 +83,20 @@ mod tests {
     }
 
     #[test]
+    fn a_strict_reverse_path_filter_is_loosened_and_none_stays_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::below(directory.path());
+        loosen(&root);
+        let file = root.at("/proc/sys/net/ipv4/conf/vhost0/rp_filter");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        for (before, after) in [("1\n", "2"), ("0\n", "0\n"), ("2\n", "2\n")] {
+            fs::write(&file, before).unwrap();
+            loosen(&root);
+            assert_eq!(fs::read_to_string(&file).unwrap(), after);
+        }
+    }
+
+    #[test]
     fn an_interface_that_was_made_again_or_has_an_address_again_is_noticed() {
         let wanted = Wanted { physical_interfaces: vec!["eth0".into()], ..Wanted::default() };
         let seen = |index, addresses: &[&str]| below(network(index, addresses), &wanted).unwrap();
@@ -92,8 +107,6 @@ mod tests {
         assert_eq!(again.as_deref(), Some("eth0 has addresses that vhost0 has: 10.0.0.7/24"));
         let down = Below { is_down: true, ..seen(2, &[]) };
         assert_eq!(cause(&before, &down).as_deref(), Some("vhost0 is down"));
-        let strict = Below { is_strict: true, ..seen(2, &[]) };
-        assert_eq!(cause(&before, &strict).as_deref(), Some("rp_filter of vhost0 is 1"));
         assert_eq!(below(Network::default(), &wanted), None);
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> io::Result<String> {
-        run_for(Command::new("sh").args(["-c", script]), Duration::from_millis(300))
+        run(Command::new("sh").args(["-c", script]))
     }
 
     #[test]

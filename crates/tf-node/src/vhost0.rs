@@ -68,6 +68,7 @@ async fn keep(options: Vec<String>, root: Root, program: PathBuf, problem: watch
     let mut before: Option<Below> = None;
     let (mut moves, mut counted) = (0, Counted::begin());
     loop {
+        drift::loosen(&root);
         let now = look();
         let why = match (&before, &now) {
             (None, None) => None,
@@ -86,7 +87,8 @@ async fn keep(options: Vec<String>, root: Root, program: PathBuf, problem: watch
                 failed = Some(format!("another program keeps changing the interface: {why}"));
             } else {
                 failed = apply(&program, &options).await.err();
-                if before.is_some() || failed.is_some() {
+                // The same again is no news.
+                if before.is_some() && failed.is_none() || failed.is_some() && *problem.borrow() != failed {
                     log::warn("the node is set up again", &json!({"cause": why, "error": failed}));
                 }
             }
@@ -94,7 +96,8 @@ async fn keep(options: Vec<String>, root: Root, program: PathBuf, problem: watch
                 before = look().map(|now| Below { addresses: Vec::new(), ..now });
             }
         }
-        let wait = if failed.is_some() { RETRY } else { LOOK };
+        // An interface that is being made again is back in a moment.
+        let wait = if failed.is_some() && now.is_some() { RETRY } else { LOOK };
         problem.send_replace(failed);
         sleep(wait).await;
     }

@@ -65,7 +65,7 @@ impl Bus<'_> {
         }
         let begun = Instant::now();
         loop {
-            if self.interface(device).is_some() {
+            if !self.interfaces(device).is_empty() {
                 return Ok(());
             }
             if begun.elapsed() > APPEARED {
@@ -106,10 +106,10 @@ impl Bus<'_> {
         Some(target.file_name()?.to_str()?.to_owned())
     }
 
-    /// Name of the interface of a device. A virtio device is one level below.
-    pub fn interface(&self, device: &Device) -> Option<String> {
+    /// Names of the interfaces of a device, of which some have one for each port. A virtio device is one level below.
+    pub fn interfaces(&self, device: &Device) -> Vec<String> {
         let directory = self.file(device, "");
-        let below = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path());
+        let below = fs::read_dir(&directory).into_iter().flatten().flatten().map(|entry| entry.path());
         let virtio =
             below.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("virtio")));
         let places = std::iter::once(directory.clone()).chain(virtio);
@@ -117,7 +117,8 @@ impl Bus<'_> {
             .filter_map(|place| fs::read_dir(place.join("net")).ok())
             .flatten()
             .flatten()
-            .find_map(|entry| entry.file_name().into_string().ok())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect()
     }
 
     fn file(&self, device: &Device, file: &str) -> PathBuf {

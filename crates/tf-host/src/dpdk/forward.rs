@@ -289,13 +289,16 @@ impl<F: Forwarder> Forwarding<'_, F> {
     fn named(&self, device: &Device) -> io::Result<String> {
         let begun = Instant::now();
         loop {
-            let name = self.bus().interface(device).unwrap_or_default();
-            if name == device.link {
-                return Ok(name);
+            let names = self.bus().interfaces(device);
+            if names.contains(&device.link) {
+                return Ok(device.link.clone());
             }
-            if begun.elapsed() > NAMED && !name.is_empty() {
-                let renamed = Writer::open()?.rename(&name, &device.link);
-                return Ok(if renamed.is_ok() { device.link.clone() } else { name });
+            if begun.elapsed() > NAMED
+                && let Some(first) = names.first()
+            {
+                // Which of several ports it was is not known.
+                let is_renamed = names.len() == 1 && Writer::open()?.rename(first, &device.link).is_ok();
+                return Ok(if is_renamed { device.link.clone() } else { first.clone() });
             }
             if begun.elapsed() > NAMED + MADE {
                 return Err(io::Error::other(format!("the interface of {} is gone again", device.pci)));
