@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use tf_testing::{operators, real::image::RELEASES, sample, seed, walks};
+use tf_testing::{model_runs, operators, real::image::RELEASES, sample, seed};
 
 use crate::{build, test::Summary};
 
@@ -52,7 +52,7 @@ pub fn run(arguments: &[&str], environment: &Environment<'_>) -> Result<Summary>
         command.env("RUST_TEST_THREADS", threads.to_string());
     }
     match environment.walks {
-        Some(times) => command.env(walks::VARIABLE, times.to_string()),
+        Some(times) => command.env(model_runs::VARIABLE, times.to_string()),
         // What fails would be written into the checkout, and images that are built afterwards would be of a changed one.
         None => command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1"),
     };

@@ -1,5 +1,5 @@
-//! AnalyticsAlarm: makes alarms of the state that collectors tell to Kafka (tf-components 7.4), and runs that Kafka (2.5), a broker beside
-//! each alarm generator.
+//! AnalyticsAlarm: makes alarms of the state that collectors tell to Kafka (docs/upstream/analytics.md#alarm-generator), and runs that Kafka
+//! (docs/upstream/analytics.md#kafka), a broker beside each alarm generator.
 //!
 //! What is in Kafka is told again by collectors, so a broker keeps it in a directory that goes with its pod. Brokers and their clients show
 //! certificates to each other; nobody else gets in.
@@ -15,11 +15,17 @@ use tf_api::{
     ports,
     schema::Port,
 };
+use tf_config_api::types::ANALYTICS_ALARM_NODE;
 use tf_config_files::{
     Ini, Properties,
     Separator::{Blank, Comma},
     Settings as _, Unrepresentable,
     url::authority,
+};
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    sandesh,
+    services::{collectors, configdb},
 };
 use tf_plan::{
     build::{
@@ -35,15 +41,11 @@ use tf_plan::{
     hibernation,
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{self, Told},
+    procedure::{self, AgentReport},
     references::References,
-    registration::types::ANALYTICS_ALARM_NODE,
-    sandesh,
-    services::{collectors, configdb},
 };
 
 use crate::{
@@ -75,9 +77,9 @@ pub const CONTAINERS: [Builtin; 3] = [
 /// Volume of what brokers keep.
 const DATA: &str = "kafka-data";
 const DATA_DIR: &str = "/var/lib/kafka";
-/// Where the images have the program (tf-components 2.5).
+/// Where the images have the program (docs/upstream/images.md#programs).
 const PROGRAM: &str = "/opt/kafka/bin/kafka-server-start.sh";
-/// Databases of a Redis that alarm generators may use: of the usual sixteen those above the ones that others use (tf-components 2.4).
+/// Databases of a Redis that alarm generators may use: of the usual sixteen those above the ones that others use (docs/upstream/redis.md#databases).
 const DATABASES: u32 = 9;
 
 /// The AnalyticsAlarm component.
@@ -86,7 +88,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = AnalyticsAlarm;
 
-    /// Members share out the partitions anew when one is gone (tf-components 1.11).
+    /// Members share out the partitions anew when one is gone (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -119,7 +121,7 @@ impl component::Component for Component {
         Some(agents(cr, cluster_domain))
     }
 
-    fn told(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Option<Told> {
+    fn told(cr: &AnalyticsAlarm, observed: &Observed<AnalyticsAlarm>) -> Option<AgentReport> {
         members(ALARM_GENERATOR).told(cr, observed)
     }
 
@@ -286,7 +288,7 @@ impl Cluster<'_> {
         let section = file.section(configdb::SECTION);
         configdb::database(section, &services.cassandra);
         section.set("cassandra_driver", "cql");
-        // Its names of certificates are those of another library (tf-components 11, trap 9).
+        // Its names of certificates are those of another library (docs/upstream/files.md#configdb).
         configdb::bus(section, &services.rabbitmq, member, Comma, "kombu_ssl");
         if services.rabbitmq.tls {
             section.set("kombu_ssl_version", "tlsv1_2");
@@ -335,7 +337,7 @@ impl Cluster<'_> {
         let database = self.database(member).to_string();
         launch.environment.insert("ALARMGEN_REDIS_AGGREGATE_DB_OFFSET".into(), database);
         launch.agent = agents.api()?;
-        // It never reads them again (tf-components 1.10).
+        // It never reads them again (docs/upstream/daemons.md#certificates).
         launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
         launch.render()
     }

@@ -4,12 +4,11 @@
 use tf_agent_api::node;
 use tf_api::{common::LogLevel, schema::Port};
 use tf_config_files::{Section, Separator::Blank, Settings as _, Unrepresentable};
-use tf_plan::{
-    ensemble::sys_log_level,
-    keystone::Keystone,
+use tf_contrail::{
     services::Cassandra,
     vnc_api::{self, Library},
 };
+use tf_plan::{ensemble::sys_log_level, keystone::Keystone};
 
 use crate::services::{API, Kafka, Redis, Services};
 
@@ -17,7 +16,8 @@ use crate::services::{API, Kafka, Redis, Services};
 pub const LOG_DIR: &str = "/var/log/contrail";
 /// File with the password of Redis.
 pub const REDIS_PASSWORD: &str = "redis-password";
-/// Partitions that the state of everything is shared out in. Collectors, API and alarm generators have to agree (tf-components 7.1).
+/// Partitions that the state of everything is shared out in. Collectors, API and alarm generators have to agree
+/// (docs/upstream/analytics.md#partitions).
 pub const PARTITIONS: u32 = 30;
 /// The section of defaults of the daemons in Python.
 pub const DEFAULTS: &str = "DEFAULTS";

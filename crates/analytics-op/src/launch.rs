@@ -7,12 +7,14 @@ use tf_agent_api::{
     node,
 };
 use tf_api::{common::LogLevel, schema::Port};
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    sandesh, vnc_api,
+};
 use tf_plan::{
     connection::Connection,
     foreign::File,
     keystone::{self, Keystone},
-    nodemanager::{self, NodeType},
-    sandesh, vnc_api,
 };
 
 /// What every daemon of Tungsten Fabric needs before it can connect to anything. The container that speaks for the pod gets it.

@@ -8,6 +8,7 @@
 
 use tf_api::{Analytics, Managed as _};
 use tf_config_files::{Ini, Settings as _, Unrepresentable};
+use tf_contrail::services::Login;
 use tf_plan::{
     build::identity,
     credentials::{Credential, Generator, LONGEST},
@@ -15,7 +16,6 @@ use tf_plan::{
     not_ready::NotReady,
     observed::Observed,
     secret::SecretData,
-    services::Login,
 };
 
 /// Where the port is, on each node with an API (upstream `OpServerAdminPort`).

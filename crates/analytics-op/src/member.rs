@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Volume;
 use tf_api::{Managed, common::Container, schema::Port};
+use tf_contrail::nodemanager::{self, NodeType};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -15,7 +16,6 @@ use tf_plan::{
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
     members::Identities,
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     observed::Observed,
     selection,
@@ -125,9 +125,9 @@ pub fn library(
         Some(keystone) => {
             files.shared_secret(keystone::FILE, keystone.file()?);
             files.foreign(keystone::files(Some(keystone)));
-            files.shared_secret(tf_plan::vnc_api::FILE, library);
+            files.shared_secret(tf_contrail::vnc_api::FILE, library);
         }
-        None => files.shared(tf_plan::vnc_api::FILE, library),
+        None => files.shared(tf_contrail::vnc_api::FILE, library),
     }
     Ok(())
 }

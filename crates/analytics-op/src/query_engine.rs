@@ -1,4 +1,4 @@
-//! QueryEngine: answers what the API is asked of the database of analytics (tf-components 7.3).
+//! QueryEngine: answers what the API is asked of the database of analytics (docs/upstream/analytics.md#query-engine).
 //!
 //! The daemon ends at an option that it does not know and at one that stands there twice, so what is written is what its `options.cc`
 //! declares. It is told queries over Redis, by whichever member of the API was asked.
@@ -16,6 +16,10 @@ use tf_api::{
     schema::Port,
 };
 use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
+use tf_contrail::{
+    sandesh,
+    services::{COLLECTOR, CQL, Cassandra, collectors, dependency, over_ipv4, unusable},
+};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -32,9 +36,7 @@ use tf_plan::{
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{self, Told},
-    sandesh,
-    services::{COLLECTOR, CQL, Cassandra, collectors, dependency, over_ipv4, unusable},
+    procedure::{self, AgentReport},
 };
 
 use crate::{
@@ -54,7 +56,7 @@ pub const FILE: &str = "contrail-query-engine.conf";
 /// Containers that the spec may list.
 pub const CONTAINERS: [Builtin; 1] =
     [Builtin { name: QUERY_ENGINE_CONTAINER, image: "analytics-query-engine", default: true }];
-/// Parts of a query at the same time (tf-components 7.3).
+/// Parts of a query at the same time (docs/upstream/analytics.md#query-engine).
 const TASKS: u32 = 16;
 /// Thrift of the database of analytics, the Go tf-operator's default of a field that it did not use. The daemon speaks CQL.
 const THRIFT: Port = Port(9160);
@@ -65,7 +67,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = QueryEngine;
 
-    /// Whichever engine is free takes the next query (tf-components 1.11).
+    /// Whichever engine is free takes the next query (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -85,7 +87,7 @@ impl component::Component for Component {
         Some(agents(cr, cluster_domain))
     }
 
-    fn told(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Option<Told> {
+    fn told(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Option<AgentReport> {
         members(QUERY_ENGINE_CONTAINER).told(cr, observed)
     }
 
@@ -216,7 +218,7 @@ fn launch(cr: &QueryEngine, services: &Services, level: LogLevel, agents: &Agent
     let mut launch = introspected(daemon(argv, [FILE], services.foreign()), introspect(cr), level)?;
     launch.lists = Some(Lists::of(&["collectors"]));
     launch.agent = agents.api()?;
-    // It never reads them again (tf-components 1.10).
+    // It never reads them again (docs/upstream/daemons.md#certificates).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     launch.render()
 }

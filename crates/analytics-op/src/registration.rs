@@ -1,21 +1,19 @@
-//! What members are in the config API: each an object of its kind by the name of its node (tf-components 10.2; upstream
+//! What members are in the config API: each an object of its kind by the name of its node (docs/upstream/config-api.md#node-objects; upstream
 //! `provision_analytics_node.py` and its like).
 
 use std::collections::BTreeMap;
 
 use tf_api::Managed;
+use tf_config_api::{
+    decide::{Scope, Wanted, Within},
+    record::{Ownership, Property, Record, Setting, Type},
+    types,
+};
 use tf_plan::{
     connection::Connection,
     observed::Observed,
     plan::Plan,
-    registration::{
-        self,
-        client::Client,
-        decide::{Scope, Wanted, Within},
-        mark::Owner,
-        record::{Ownership, Property, Record, Setting, Type},
-        types,
-    },
+    registration::{self, client::Client},
 };
 
 use crate::services::API;
@@ -54,12 +52,12 @@ pub fn complete<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, 
         may_stay: false,
     };
     let wanted = Wanted {
-        owner: Owner::of(cr),
+        owner: registration::owner(cr),
         scopes: nodes.iter().map(scope).collect(),
         records: nodes.iter().flat_map(|of| of.all.iter().map(move |node| record(of, node))).collect(),
         kept: registration::serving_leavers(observed, &plan.members).map(|node| types::in_system(&node)).collect(),
     };
-    // The web UI alone goes by these objects (tf-components 10.2).
+    // The web UI alone goes by these objects (docs/upstream/config-api.md#node-objects).
     plan.serves_unregistered = true;
     Client { connection: config, endpoint: API }.register(plan, cr, observed, wanted);
 }

@@ -7,6 +7,10 @@ use tf_api::{
     dependencies::DependencySource,
     kinds::ANALYTICS,
 };
+use tf_contrail::{
+    sandesh,
+    services::{COLLECTOR, over_ipv4, unusable},
+};
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
@@ -14,8 +18,6 @@ use tf_plan::{
     keystone::Keystone,
     not_ready::NotReady,
     observed::Observed,
-    sandesh,
-    services::{COLLECTOR, over_ipv4, unusable},
 };
 
 use crate::{
@@ -27,7 +29,14 @@ use crate::{
 pub fn dependencies(sources: Sources<'_>, analytics: Option<&DependencySource>) -> Vec<Dependency> {
     let mut all = services::dependencies(sources);
     let collector = ConditionType::CollectorReady;
-    all.push(tf_plan::services::dependency(collector, ANALYTICS, analytics, "analytics1", COLLECTOR, Need::BringUp));
+    all.push(tf_contrail::services::dependency(
+        collector,
+        ANALYTICS,
+        analytics,
+        "analytics1",
+        COLLECTOR,
+        Need::BringUp,
+    ));
     all
 }
 

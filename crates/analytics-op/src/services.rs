@@ -10,16 +10,16 @@ use tf_api::{
     kinds::{CASSANDRA, CONFIG, RABBITMQ, REDIS, ZOOKEEPER},
 };
 use tf_config_files::url::authority;
+use tf_contrail::services::{
+    AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4,
+    python::{self, CLIENT},
+    unusable,
+};
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
     foreign::{File, Foreign, Service},
     not_ready::NotReady,
-    services::{
-        AMQP, CQL, Cassandra, Rabbitmq, dependency, over_ipv4,
-        python::{self, CLIENT},
-        unusable,
-    },
 };
 
 /// REST of Config, and of Analytics.

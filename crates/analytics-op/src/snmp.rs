@@ -1,4 +1,5 @@
-//! AnalyticsSnmp: asks physical devices for their state, and computes how they are connected (tf-components 7.5 and 7.6).
+//! AnalyticsSnmp: asks physical devices for their state, and computes how they are connected
+//! (docs/upstream/analytics.md#snmp-collector-and-topology).
 //!
 //! Both daemons tell names of options apart by case, and share out their work by ZooKeeper.
 
@@ -13,10 +14,16 @@ use tf_api::{
     ports,
     schema::Port,
 };
+use tf_config_api::types::ANALYTICS_SNMP_NODE;
 use tf_config_files::{
     Ini, Section,
     Separator::{Blank, Comma},
     Settings as _, Unrepresentable,
+};
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    sandesh,
+    services::{COLLECTOR, Login, collectors, configdb},
 };
 use tf_plan::{
     build::{
@@ -30,15 +37,11 @@ use tf_plan::{
     hibernation,
     images::{Builtin, Chosen},
     keystone::{self, Keystone},
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{self, Told},
+    procedure::{self, AgentReport},
     references::References,
-    registration::types::ANALYTICS_SNMP_NODE,
-    sandesh,
-    services::{COLLECTOR, Login, collectors, configdb},
 };
 
 use crate::{
@@ -77,7 +80,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = AnalyticsSnmp;
 
-    /// Members share out the devices anew when one is gone (tf-components 1.11).
+    /// Members share out the devices anew when one is gone (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -109,7 +112,7 @@ impl component::Component for Component {
         Some(agents(cr, cluster_domain))
     }
 
-    fn told(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<Told> {
+    fn told(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<AgentReport> {
         members(SNMP_COLLECTOR).told(cr, observed)
     }
 
@@ -331,12 +334,12 @@ impl Cluster<'_> {
 
     fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
         let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
-        let files = [SNMP_FILE, tf_plan::vnc_api::FILE];
+        let files = [SNMP_FILE, tf_contrail::vnc_api::FILE];
         let launch = daemon(argv.map(str::to_owned).to_vec(), files, self.around.foreign());
         let mut launch = reader(launch, self.snmp_port(), self.around.level)?;
         launch.files.insert(DEVICES.into(), OnChange::Restart);
         launch.agent = agents.api()?;
-        // It never reads them again (tf-components 1.10).
+        // It never reads them again (docs/upstream/daemons.md#certificates).
         launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
         launch.render()
     }

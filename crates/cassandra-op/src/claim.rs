@@ -1,9 +1,10 @@
 //! What a ring has to itself on its nodes: its directory and its ports ([`tf_plan::claim`]).
 
 use tf_api::{Cassandra, Managed as _, schema::Port};
+use tf_contrail::nodemanager;
 use tf_plan::{
     claim::{Belongings, Kind},
-    nodemanager, selection,
+    selection,
 };
 
 use crate::{directory::used, former, ports, role::Role};

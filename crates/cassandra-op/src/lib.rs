@@ -9,6 +9,7 @@ pub mod config;
 pub mod directory;
 mod former;
 pub mod login;
+mod maintenance;
 mod membership;
 pub mod plan;
 pub mod ports;
@@ -16,7 +17,6 @@ mod procedure;
 mod restore;
 pub mod role;
 pub mod seeds;
-mod upkeep;
 #[cfg(test)]
 mod whole;
 
@@ -37,7 +37,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::Plan,
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -109,7 +109,7 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<Told> {
+    fn told(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<AgentReport> {
         procedure::RING.told(cr, observed)
     }
 

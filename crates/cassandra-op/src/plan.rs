@@ -23,6 +23,10 @@ use tf_api::{
     ports as usual,
     schema::Port,
 };
+use tf_contrail::{
+    nodemanager::{self, Database},
+    services,
+};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -39,15 +43,14 @@ use tf_plan::{
     hibernation,
     images::{Builtin, Chosen},
     members::{Identities, Joining, Leaving, SizeRule},
-    nodemanager::{self, Database},
     not_ready::NotReady,
     object::Kind,
     observed::Observed,
     plan::Plan,
-    reports::{Clarity, Reports},
+    reports::{AgentCoverage, Reports},
     resize::{self, Decision, Record},
     secret::SecretData,
-    selection, services,
+    selection,
     status::whole_seconds,
 };
 
@@ -58,14 +61,14 @@ use crate::{
     config::{Door, Ring},
     directory, former,
     login::{self, Login},
+    maintenance::{self, Upkeep},
     membership::{self, Situation},
     ports, procedure, restore,
     role::Role,
     seeds,
-    upkeep::{self, Upkeep},
 };
 
-/// Clients keep a copy of everything on every member by default (stateful-services 1.3.8): more members make writes slower
+/// Clients keep a copy of everything on every member by default (docs/upstream/cassandra.md#replication-factor): more members make writes slower
 /// and tolerate no loss that matters here.
 const LARGEST: i32 = 7;
 /// Containers that the spec may list.
@@ -92,7 +95,7 @@ pub const KEYSTORE_PASSWORD: &str = "keystorePassword";
 pub const TRUSTSTORE_PASSWORD: &str = "truststorePassword";
 
 /// Name of the Secret with generated passwords. The Go tf-operator's `<name>-secret` is also that of a Rabbitmq of the same
-/// name, and its `<name>-cassandra-secret` the token of a ServiceAccount, whose type cannot change (peer-operator 1). Nothing
+/// name, and its `<name>-cassandra-secret` the token of a ServiceAccount, whose type cannot change (docs/upstream/go-operator.md#names). Nothing
 /// on a disk depends on the passwords, so an installation that is taken over gets new ones.
 pub fn passwords_name(cr: &Cassandra) -> String {
     identity::fit(&format!("{}-cassandra-passwords", cr.title()), 63)
@@ -349,7 +352,7 @@ fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
 
 /// Says how well the ring is kept. Gives back what is to be done for that.
 fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Upkeep {
-    let mut upkeep = upkeep::look(&plan.members, &Reports::of_observed(observed), observed.now);
+    let mut upkeep = maintenance::look(&plan.members, &Reports::of_observed(observed), observed.now);
     let known = cr.status.as_ref().map(|status| &status.own).filter(|_| !upkeep.is_whole);
     let mut tell = |name: &str, moment: Option<Timestamp>, known: Option<&Time>| {
         let moment = moment.map(|moment| Time(whole_seconds(moment))).or_else(|| known.cloned());
@@ -387,7 +390,7 @@ pub(crate) fn decided(
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
     let is_ours = initialized && !ensemble.recorded.is_empty() && !ensemble.is_mixed();
-    if !is_ours || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
+    if !is_ours || ensemble.is_asleep() || reports.clarity() != AgentCoverage::Complete {
         return None;
     }
     let places = ensemble.places();

@@ -106,7 +106,7 @@ pub fn whole<'a>(
 }
 
 /// What keeps a member that serves from being stopped: all members are up and in their usual state as each of them sees it, and those of one
-/// release go by one schema (stateful-services 1.3.6). Then a quorum of every key's replicas is left when one of them stops.
+/// release go by one schema (docs/upstream/cassandra.md#restarts). Then a quorum of every key's replicas is left when one of them stops.
 fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
     busy(members, reports).or_else(|| torn(members, reports, &[]).err())
 }
@@ -236,7 +236,7 @@ fn schemas(known: &[(&Pod, &Facts)]) -> Option<String> {
     })
 }
 
-/// Servers of different lines of releases, which do not exchange data in all of them (stateful-services 1.3.4).
+/// Servers of different lines of releases, which do not exchange data in all of them (docs/upstream/cassandra.md#mixed-releases).
 pub fn mixed(known: &[(&Pod, &Facts)]) -> Option<String> {
     let (first, rest) = known.split_first()?;
     let (other, facts) = rest.iter().find(|(_, facts)| line(facts) != line(first.1))?;

@@ -20,7 +20,7 @@ use tf_plan::{
     not_ready::NotReady,
     observed::{Observed, Pod},
     plan::{News, Plan},
-    reports::{Clarity, Reports},
+    reports::{AgentCoverage, Reports},
     status::whole_seconds,
     step::Step,
 };
@@ -114,7 +114,7 @@ fn named(cr: &Cassandra) -> Option<Backup> {
 
 /// Looks at a ring that was not brought up yet.
 fn look(of: &Backup, members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Progress {
-    if reports.clarity() != Clarity::Clear {
+    if reports.clarity() != AgentCoverage::Complete {
         return Progress::Waits("its members cannot be asked yet".to_owned());
     }
     match procedure::whole(members, reports) {

@@ -2,7 +2,7 @@
 //!
 //! The role names the ring for node managers and `contrail-status`, and decides the directories on the nodes. The Go
 //! tf-operator looked at its Manager: with one Cassandra in it that one was `database`, with several all but
-//! `analyticsdb*` were `config-database` (peer-operator 1.1). Here the name alone decides. Siblings must not: they come and
+//! `analyticsdb*` were `config-database` (docs/upstream/go-operator.md#cassandra). Here the name alone decides. Siblings must not: they come and
 //! go, the order in which they are created is nobody's choice, and a ring whose directory depended on them would start
 //! empty, or on the other ring's data, when one appears.
 //!
@@ -10,13 +10,11 @@
 //! analytics database. It needs `storage.hostPath.path`, see [`Role::elsewhere`].
 
 use tf_api::names;
-use tf_plan::{
-    build::{identity::Identity, storage},
-    nodemanager::NodeType,
-};
+use tf_contrail::nodemanager::NodeType;
+use tf_plan::build::{identity::Identity, storage};
 
 /// Name of both rings of the Go tf-operator. A server refuses to start on data that was written under another name, so
-/// this stays for what is taken over, although the images' own default for analytics is `Contrail` (tf-components 2.1).
+/// this stays for what is taken over, although the images' own default for analytics is `Contrail` (docs/upstream/cassandra.md#cluster-names).
 pub const ADOPTED_CLUSTER_NAME: &str = "ContrailConfigDB";
 
 /// One of the two databases.

@@ -12,7 +12,7 @@
 
 use tf_api::contract::MemberStatus;
 
-/// Seeds of a ring, or all members where there are fewer. Three as with cass-operator (stateful-services 1.3.2): two may be
+/// Seeds of a ring, or all members where there are fewer. Three as with cass-operator (docs/upstream/cassandra.md#seeds): two may be
 /// down while a node joins.
 const COUNT: usize = 3;
 

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use tf_agent_api::node;
 use tf_api::schema::Port;
+use tf_contrail::nodemanager::{self, NodeType};
 use tf_plan::{
     build::{
         identity::Identity,
@@ -10,7 +11,6 @@ use tf_plan::{
         storage::{self, host_path},
     },
     images::{Builtin, Chosen},
-    nodemanager::{self, NodeType},
 };
 
 use crate::config::{self, Cluster, dnsmasq};
@@ -73,7 +73,7 @@ pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>, agent: Port) -> Daemon {
         DEVICE_MANAGER => {
             daemon.ports = vec![("device-manager", spec.device_manager_introspect_port)];
             daemon.mounts.extend(device_mounts());
-            // It looks at the other processes of the pod and ends dnsmasq, which runs as another user (tf-components 1.13).
+            // It looks at the other processes of the pod and ends dnsmasq, which runs as another user (docs/upstream/images.md#privileges).
             daemon.privileges = Privileges::Root(&["KILL", "SYS_PTRACE"]);
         }
         _ => {
@@ -81,7 +81,7 @@ pub fn daemon(chosen: &Chosen, cluster: &Cluster<'_>, agent: Port) -> Daemon {
             // The script that stores leases fails without the variable, and uses it only beside a login in further ones;
             // else it takes server and login from the library's file (upstream `dnsmasq_lease_processing.py`).
             daemon.env.push(("CONTROLLER_NODES".into(), String::new()));
-            // DHCP needs the first two (tf-components 1.13) and TFTP the third, the next two are for becoming `nobody`, and
+            // DHCP needs the first two (docs/upstream/images.md#privileges) and TFTP the third, the next two are for becoming `nobody`, and
             // the last is for the node agent, which has to end it then (measured with dnsmasq 2.90).
             daemon.privileges =
                 Privileges::Root(&["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE", "SETGID", "SETUID", "KILL"]);

@@ -1,4 +1,4 @@
-//! How the node agent runs the daemons of a member: command lines (tf-components 3), the files that they read, when they serve.
+//! How the node agent runs the daemons of a member: command lines (docs/upstream/config.md#command-lines), the files that they read, when they serve.
 
 use std::{
     collections::BTreeSet,
@@ -12,12 +12,11 @@ use tf_agent_api::{
     node,
 };
 use tf_api::schema::Port;
-use tf_plan::{
-    component::Agents,
-    keystone,
+use tf_contrail::{
     nodemanager::{self, NodeType},
     sandesh, vnc_api,
 };
+use tf_plan::{component::Agents, keystone};
 
 use crate::{
     config::{Cluster, api, api::WorkerPorts, device_manager, dnsmasq, workers},
@@ -42,7 +41,7 @@ pub fn file(daemon: &str, cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &A
             let mut launch = client("contrail-device-manager", device_manager::FILE, introspect, cluster)?;
             // Each job reads it when it begins.
             launch.files.insert(device_manager::ANSIBLE_FILE.into(), OnChange::Nothing);
-            // SIGTERM ends none of its processes: its handlers only stop their parts (real-daemons-observed, F4: killed in 7 of 7 cases).
+            // SIGTERM ends none of its processes: its handlers only stop their parts (docs/upstream/observed.md#device-manager).
             launch.stop.seconds = 3;
             launch
         }
@@ -53,7 +52,7 @@ pub fn file(daemon: &str, cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &A
 }
 
 /// The API, whose container gets the certificate of the member. Only an answer over its own scheme tells that it serves: the port is
-/// open before, and without certificates too (config-daemons-observed).
+/// open before, and without certificates too (docs/upstream/observed.md#readiness-of-contrail-api).
 fn api(cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &Agents) -> Result<Launch, Unusable> {
     let spec = cluster.spec;
     let workers = (0..spec.api_worker_count.max(1) as usize).map(api::file_name);
@@ -71,7 +70,7 @@ fn api(cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &Agents) -> Result<La
     } else {
         // Each worker would have to be told.
         launch.level = Some(sandesh::level(cluster.log_level, spec.api_introspect_port)?);
-        // Of those that are elected SIGHUP ends whoever waits (tf-components 1.10), and uWSGI takes it for itself.
+        // Of those that are elected SIGHUP ends whoever waits (docs/upstream/daemons.md#sighup), and uWSGI takes it for itself.
         launch.lists = Some(Lists::of(&["collectors"]));
     }
     launch.ready = Probe::Http {
@@ -83,19 +82,19 @@ fn api(cluster: &Cluster<'_>, ports: &WorkerPorts, agents: &Agents) -> Result<La
         // Any of them may take the next connection, and each becomes ready by itself.
         workers: NonZeroU32::new(spec.api_worker_count).unwrap_or(one_worker()),
     };
-    // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (config-daemons-observed).
+    // Whether it serves does not follow from that: it answers without RabbitMQ, and is to go on with it (docs/upstream/observed.md#stores).
     let workers = ports.further_introspect().filter_map(NonZeroU16::new).collect();
     launch.connections = Some(Connections { workers, ..sandesh::connections(spec.api_introspect_port)? });
     launch.agent = agents.api()?;
-    // contrail-api reads it for each connection (config-daemons-observed), uWSGI once. The other daemons are clients of the API, which copy the
-    // authorities when they begin and go by the copy (`vnc_api.py`, `getCertKeyCaBundle`).
+    // contrail-api reads it for each connection (docs/upstream/observed.md#certificates), uWSGI once. The other daemons are clients of the API, which
+    // copy the authorities when they begin and go by the copy (`vnc_api.py`, `getCertKeyCaBundle`).
     launch.rereads = spec.api_worker_count <= 1;
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     Ok(launch)
 }
 
 /// A client of the API. Of those that are elected one is at work, and the others open no port or answer at none, so all there is to say of them is
-/// that they run (tf-components 3.2), and of one that has answered that it hangs.
+/// that they run (docs/upstream/daemons.md#standbys), and of one that has answered that it hangs.
 fn client(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let mut launch = daemon(command(program, file, cluster), cluster);
     launch.files.insert(file.into(), OnChange::Restart);

@@ -24,7 +24,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -37,7 +37,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = Config;
 
-    /// Every member serves the whole API (tf-components 1.11).
+    /// Every member serves the whole API (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -90,7 +90,7 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Config, observed: &Observed<Config>) -> Option<Told> {
+    fn told(cr: &Config, observed: &Observed<Config>) -> Option<AgentReport> {
         procedure::MEMBERS.told(cr, observed)
     }
 

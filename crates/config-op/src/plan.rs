@@ -7,6 +7,10 @@ use tf_api::{
     common::AaaMode,
     contract::{Draft, Protocol, Reason},
 };
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    vnc_api,
+};
 use tf_pki::member::service_names;
 use tf_plan::{
     build::{
@@ -21,11 +25,10 @@ use tf_plan::{
     ensemble::{Ensemble, Parts, Traits},
     hibernation,
     keystone::{self, Keystone},
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure, selection, vnc_api,
+    procedure, selection,
 };
 
 use crate::{

@@ -1,5 +1,6 @@
 //! What Config is in its own API: its nodes and those of its database, and the settings of everything that the spec has
-//! (tf-components 10.2 and 10.3; upstream `provision_config_node.py`, `provision_control.py`, `provision_encap.py`, `provision_linklocal.py`).
+//! (docs/upstream/config-api.md#node-objects, docs/upstream/config-api.md#global-settings; upstream `provision_config_node.py`,
+//! `provision_control.py`, `provision_encap.py`, `provision_linklocal.py`).
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -10,24 +11,22 @@ use tf_api::{
     kinds::{EcmpHashingIncludeFields, GracefulRestartParameters, LinklocalService, LinklocalServiceConfig},
     schema::Port,
 };
+use tf_config_api::{
+    decide::{Scope, Wanted, Within},
+    record::{Ownership, Property, Record, Setting},
+    types::{self, CONFIG_DATABASE_NODE, CONFIG_NODE, GLOBAL_SYSTEM_CONFIG, GLOBAL_VROUTER_CONFIG},
+};
+use tf_contrail::services::CQL;
 use tf_plan::{
     connection::Connection,
     observed::Observed,
     plan::Plan,
-    registration::{
-        client::Client,
-        decide::{Scope, Wanted, Within},
-        mark::Owner,
-        record::{Ownership, Property, Record, Setting},
-        serving_leavers,
-        types::{self, CONFIG_DATABASE_NODE, CONFIG_NODE, GLOBAL_SYSTEM_CONFIG, GLOBAL_VROUTER_CONFIG},
-    },
-    services::CQL,
+    registration::{self, client::Client, serving_leavers},
 };
 
 use crate::containers::ENDPOINT;
 
-/// What vRouters use, the first that both have (tf-components 10.3).
+/// What vRouters use, the first that both have (docs/upstream/config-api.md#global-settings).
 const ENCAPSULATIONS: [&str; 3] = ["MPLSoUDP", "MPLSoGRE", "VXLAN"];
 /// Seconds of each time of graceful restart where nothing is set (upstream `vnc_cfg.xsd`).
 const RESTART_TIME: u16 = 300;
@@ -72,7 +71,7 @@ fn wanted(plan: &Plan, cr: &Config, observed: &Observed<Config>, database: &Conn
     });
     let scope = |kind, within| Scope { kind, within, refers: Vec::new(), may_stay: false };
     Wanted {
-        owner: Owner::of(cr),
+        owner: registration::owner(cr),
         scopes: vec![
             scope(GLOBAL_SYSTEM_CONFIG, Within::Anything),
             scope(GLOBAL_VROUTER_CONFIG, Within::Object(types::system())),

@@ -8,16 +8,18 @@ use tf_api::{
     contract::ConditionType,
     kinds::{ANALYTICS, CASSANDRA, RABBITMQ, ZOOKEEPER},
 };
-use tf_plan::{
-    connection::Connection,
-    dependency::{Dependency, Need, Resolved},
-    foreign::{File, Foreign},
-    not_ready::NotReady,
+use tf_contrail::{
     sandesh,
     services::{
         AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency,
         python::{self, CLIENT, Stores},
     },
+};
+use tf_plan::{
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
+    foreign::{File, Foreign},
+    not_ready::NotReady,
 };
 
 /// Endpoint of the API of analytics.

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Volume;
 use tf_agent_api::node;
 use tf_api::{ControlConfiguration, ports, schema::Port};
+use tf_contrail::nodemanager::{self, NodeType};
 use tf_plan::{
     build::{
         identity::Identity,
@@ -10,7 +11,6 @@ use tf_plan::{
         storage::{self, host_path, memory_dir},
     },
     images::{Builtin, Chosen},
-    nodemanager::{self, NodeType},
     selection,
 };
 
@@ -71,8 +71,8 @@ pub fn daemon(chosen: &Chosen, spec: &ControlConfiguration, agent: Port) -> Daem
                 (node::AGENT_PORT, agent),
             ];
             daemon.speaks_for_pod = true;
-            // The port of BGP is one of the system's (tf-components 1.13). What the file of the program may do does not count here, since
-            // nothing in a container gets more than it begins with.
+            // The port of BGP is one of the system's (docs/upstream/images.md#privileges). What the file of the program may do does not count here,
+            // since nothing in a container gets more than it begins with.
             daemon.privileges = Privileges::Root(&["NET_BIND_SERVICE"]);
         }
         DNS => {
@@ -82,8 +82,8 @@ pub fn daemon(chosen: &Chosen, spec: &ControlConfiguration, agent: Port) -> Daem
         _ => {
             daemon.ports = vec![(DNS, spec.dns_port)];
             daemon.mounts.push(mount(ZONES, dns::DIR));
-            // The first is for its port, the next three for becoming `contrail`, the owner of the files (tf-components 4.3), and the last for
-            // the node agent, which has to end it then.
+            // The first is for its port, the next three for becoming `contrail`, the owner of the files (docs/upstream/control.md#contrail-named),
+            // and the last for the node agent, which has to end it then.
             daemon.privileges = Privileges::Root(&["NET_BIND_SERVICE", "CHOWN", "SETUID", "SETGID", "KILL"]);
         }
     }

@@ -1,4 +1,5 @@
-//! How the node agent runs the daemons of a member: command lines (tf-components 4), the files that they read, when they serve.
+//! How the node agent runs the daemons of a member: command lines (docs/upstream/control.md#command-lines), the files that they read,
+//! when they serve.
 //!
 //! contrail-control and contrail-dns serve when NodeStatus says `Functional`: an open port tells nothing. Without a bgp-router of the
 //! node's name in the config API contrail-control closes every connection of an agent (upstream `bgp_xmpp_channel.cc`) and says `No BGP
@@ -14,11 +15,11 @@ use tf_agent_api::{
     node,
 };
 use tf_api::{ports, schema::Port};
-use tf_plan::{
-    component::Agents,
+use tf_contrail::{
     nodemanager::{self, NodeType},
     sandesh,
 };
+use tf_plan::component::Agents;
 
 use crate::{
     config::{Cluster, control, dns},
@@ -38,7 +39,7 @@ pub fn file(name: &str, cluster: &Cluster<'_>, agents: &Agents, beside: Option<I
             let mut launch = daemon("contrail-control", control::FILE, ports::CONTROL_INTROSPECT, cluster)?;
             launch.agent = agents.api()?;
             launch.network = cluster.network.subnet();
-            // It never reads them again (tf-components 1.10).
+            // It never reads them again (docs/upstream/daemons.md#certificates).
             launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
             launch
         }

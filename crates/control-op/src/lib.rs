@@ -29,7 +29,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -42,7 +42,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = Control;
 
-    /// An agent that loses one control node has another one (tf-components 1.11).
+    /// An agent that loses one control node has another one (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -101,7 +101,7 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Control, observed: &Observed<Control>) -> Option<Told> {
+    fn told(cr: &Control, observed: &Observed<Control>) -> Option<AgentReport> {
         procedure::MEMBERS.told(cr, observed)
     }
 

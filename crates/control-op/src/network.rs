@@ -18,7 +18,7 @@ use tf_plan::{
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    reports::{Clarity, Reports, pod_of},
+    reports::{AgentCoverage, Reports, pod_of},
     status,
 };
 
@@ -191,7 +191,7 @@ fn is_at_rest(plan: &Plan, cr: &Control, reports: &Reports<'_>) -> bool {
     let lacks = plan.drafts.iter().any(|it| it.kind == ConditionType::DependenciesReady && !it.is_true());
     let is_unregistered =
         cr.status.as_ref().is_some_and(|it| status::is(&it.contract, ConditionType::Provisioned, "False"));
-    is_idle && !lacks && !is_unregistered && reports.clarity() == Clarity::Clear
+    is_idle && !lacks && !is_unregistered && reports.clarity() == AgentCoverage::Complete
 }
 
 /// What is recorded of a resource: nothing where nobody asked for other addresses than those of the nodes.

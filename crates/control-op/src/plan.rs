@@ -7,6 +7,7 @@ use tf_api::{
     common::AuthMode,
     contract::{Draft, Endpoint, MemberStatus, Protocol},
 };
+use tf_contrail::nodemanager::{self, NodeType};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -18,7 +19,6 @@ use tf_plan::{
     dependency,
     ensemble::{Ensemble, Parts, Traits},
     hibernation, keystone,
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,

@@ -1,9 +1,10 @@
 //! The ports of a member: those of the spec, those that the daemons have built in, and that of the node agent.
 
 use tf_api::{ControlConfiguration, contract::Reason, ports, schema::Port};
-use tf_plan::{component::Agents, nodemanager::NodeType, not_ready::NotReady};
+use tf_contrail::nodemanager::NodeType;
+use tf_plan::{component::Agents, not_ready::NotReady};
 
-/// Ports that no field of the spec moves, with who has them (tf-components 1.8).
+/// Ports that no field of the spec moves, with who has them (docs/upstream/daemons.md#ports).
 const BUILT_IN: [(Port, &str); 4] = [
     (ports::CONTROL_INTROSPECT, "introspection of contrail-control"),
     (ports::DNS_XMPP, "contrail-dns, for agents"),

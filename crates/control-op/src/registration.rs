@@ -1,32 +1,33 @@
 //! What control nodes are in the config API: each a bgp-router by the name of its node, to which everybody's settings refer, and of a
-//! subcluster one of its own with them (tf-components 10.4; upstream `provision_control.py`).
+//! subcluster one of its own with them (docs/upstream/config-api.md#bgp-router; upstream `provision_control.py`).
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use serde_json::json;
 use tf_api::{Control, ControlConfiguration, contract::MemberStatus};
+use tf_config_api::{
+    decide::{Scope, Wanted, Within},
+    record::{Ownership, Property, Record, Reference, Setting},
+    types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG, SUB_CLUSTER},
+};
 use tf_plan::{
     observed::Observed,
     plan::Plan,
     registration::{
         self,
         client::{self, Client},
-        decide::{Scope, Wanted, Within},
-        mark::Owner,
-        record::{Ownership, Property, Record, Reference, Setting},
-        types::{self, BGP_ROUTER, GLOBAL_SYSTEM_CONFIG, SUB_CLUSTER},
     },
 };
 
 use crate::{network::Network, services::Services};
 
-/// What routers of one kind exchange (tf-components 10.4).
+/// What routers of one kind exchange (docs/upstream/config-api.md#bgp-router).
 const FAMILIES: [&str; 5] = ["route-target", "inet-vpn", "e-vpn", "erm-vpn", "inet6-vpn"];
 
 /// Adds to a plan what its members are in the config API.
 pub fn complete(plan: &mut Plan, cr: &Control, observed: &Observed<Control>, services: &Services, network: &Network) {
     let client = Client { connection: &services.config, endpoint: crate::services::API };
-    // What routers are known by is an IPv4 address (tf-components 10.4).
+    // What routers are known by is an IPv4 address (docs/upstream/config-api.md#bgp-router).
     let addressed = plan.members.iter().filter_map(|member| Some((member, network.address(member)?)));
     let addressed: Vec<(&MemberStatus, &str)> = addressed.collect();
     let unfit = addressed.iter().find(|(_, address)| address.parse::<Ipv4Addr>().is_err());
@@ -88,7 +89,7 @@ fn wanted(
     };
     let scope = |kind, within, refers: &[_], may_stay| Scope { kind, within, refers: refers.to_vec(), may_stay };
     Wanted {
-        owner: Owner::of(cr),
+        owner: registration::owner(cr),
         scopes: vec![
             // Other control nodes and vRouters may be of it.
             scope(SUB_CLUSTER, Within::Anything, &[], true),

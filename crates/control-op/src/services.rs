@@ -10,13 +10,15 @@ use tf_api::{
     contract::ConditionType,
     kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ},
 };
+use tf_contrail::{
+    sandesh,
+    services::{AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, unusable},
+};
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
     foreign::{File, Foreign},
     not_ready::NotReady,
-    sandesh,
-    services::{AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency, over_ipv4, unusable},
 };
 
 /// REST of Config.
@@ -31,7 +33,8 @@ pub fn dependencies(cr: &Control) -> Vec<Dependency> {
     vec![
         dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
         dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
-        // It makes the keyspace that the daemons read (tf-components 1.12), and is told of the nodes. The daemons do not talk to it.
+        // It makes the keyspace that the daemons read (docs/upstream/daemons.md#start-order), and is told of the nodes.
+        // The daemons do not talk to it.
         dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
         dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
     ]

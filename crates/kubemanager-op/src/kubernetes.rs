@@ -2,7 +2,8 @@
 //!
 //! In: the spec, and what OpenShift, its installer or kubeadm say of the cluster. Out: what stands in the file and where it is from, or what
 //! the user has to say.
-//! Subnets are never assumed: the daemon makes networks of them, which cannot be changed later without being made anew (tf-components 10.6).
+//! Subnets are never assumed: the daemon makes networks of them, which cannot be changed later without being made anew
+//! (docs/upstream/kube-manager.md#names-and-subnets).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

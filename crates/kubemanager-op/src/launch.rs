@@ -1,7 +1,7 @@
-//! How the node agent runs the daemon of a member: command line (tf-components 5), the files that it reads, when it serves.
+//! How the node agent runs the daemon of a member: command line (docs/upstream/kube-manager.md#options), the files that it reads, when it serves.
 //!
 //! One member is elected and at work, and serves when NodeStatus says `Functional`. The others wait for their turn and open no port. The
-//! daemon has no handler for SIGHUP, which would kill it (tf-components 1.10), so it is started anew for whatever changes.
+//! daemon has no handler for SIGHUP, which would kill it (docs/upstream/daemons.md#sighup), so it is started anew for whatever changes.
 
 use std::net::SocketAddr;
 
@@ -10,10 +10,10 @@ use tf_agent_api::{
     node,
 };
 use tf_api::{common::LogLevel, ports};
+use tf_contrail::{sandesh, vnc_api};
 use tf_plan::{
     component::Agents,
     keystone::{self, Keystone},
-    sandesh, vnc_api,
 };
 
 use crate::{config, services::Services, token};
@@ -55,7 +55,7 @@ pub fn file(
         level: Some(sandesh::level(level, ports::KUBE_MANAGER_INTROSPECT)?),
         patience: Some(PATIENCE),
         agent: agents.api()?,
-        // It never reads them again (tf-components 1.10).
+        // It never reads them again (docs/upstream/daemons.md#certificates).
         identity: Some(Identity { at_start: true, ..agents.certificate() }),
         ..Launch::new(argv)
     }

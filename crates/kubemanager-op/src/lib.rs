@@ -27,7 +27,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -40,7 +40,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = Kubemanager;
 
-    /// One member is at work, the others wait for their turn (tf-components 1.11).
+    /// One member is at work, the others wait for their turn (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -100,7 +100,7 @@ impl component::Component for Component {
         Some(plan::agents(cr, cluster_domain))
     }
 
-    fn told(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<Told> {
+    fn told(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<AgentReport> {
         procedure::MEMBERS.told(cr, observed)
     }
 

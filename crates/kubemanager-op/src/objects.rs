@@ -36,7 +36,7 @@ impl Objects {
         let named = |field, text: &Option<String>, keys| {
             given(text).map(|text| dictionary(field, &text, keys, &BTreeMap::new())).transpose()
         };
-        // As with the Go tf-operator (peer-operator 1.7).
+        // As with the Go tf-operator (docs/upstream/go-operator.md#kube-manager).
         let project = format!("{cluster}-default");
         let usual =
             POOL.iter().copied().zip(["default-domain", &project, "__public__", "__fip_pool_public__"]).collect();

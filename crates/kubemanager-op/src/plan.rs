@@ -8,6 +8,7 @@ use tf_api::{
     contract::{ConditionType, Draft, Reason},
     ports,
 };
+use tf_contrail::vnc_api;
 use tf_plan::{
     build::{
         configuration::Files,
@@ -23,7 +24,7 @@ use tf_plan::{
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure, selection, vnc_api,
+    procedure, selection,
 };
 
 use crate::{
@@ -91,7 +92,7 @@ fn alone_where_nobody_is_elected(cr: &Kubemanager) -> Result<(), NotReady> {
 }
 
 /// Projects, networks and pods are named after the cluster: with another name the daemon makes all of them anew, and what runs stays
-/// with those that nobody looks after any more (tf-components 10.6).
+/// with those that nobody looks after any more (docs/upstream/kube-manager.md#names-and-subnets).
 fn keeps_its_name(cr: &Kubemanager, name: &str) -> Result<(), NotReady> {
     let recorded = cr.status.as_ref().and_then(|status| status.own.cluster_name.as_deref());
     match recorded.filter(|recorded| cr.is_initialized() && *recorded != name) {

@@ -6,16 +6,18 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, RABBITMQ, ZOOKEEPER},
 };
 use tf_config_files::url;
-use tf_plan::{
-    connection::Connection,
-    dependency::{Dependency, Need, Resolved},
-    foreign::{File, Foreign, Service},
-    not_ready::NotReady,
+use tf_contrail::{
     sandesh,
     services::{
         AMQP, COLLECTOR, CQL, Cassandra, Rabbitmq, dependency,
         python::{self, CLIENT, Stores},
     },
+};
+use tf_plan::{
+    connection::Connection,
+    dependency::{Dependency, Need, Resolved},
+    foreign::{File, Foreign, Service},
+    not_ready::NotReady,
 };
 
 /// REST of Config.

@@ -1,8 +1,8 @@
 //! The daemon's own account in the cluster: its token and what it may do (ADR 0039).
 //!
 //! The token is that of a ServiceAccount which no pod runs as, and it does not end: contrail-kube-manager reads it when it starts and never again
-//! (tf-components 5). Kubernetes' controller puts it into a Secret of the operator's; from there it gets into the file of each member, which
-//! is a Secret, too. Whoever deletes the Secret gets another token, and each member is given it, one after the other.
+//! (docs/upstream/kube-manager.md#token). Kubernetes' controller puts it into a Secret of the operator's; from there it gets into the file of each
+//! member, which is a Secret, too. Whoever deletes the Secret gets another token, and each member is given it, one after the other.
 
 use std::collections::BTreeSet;
 

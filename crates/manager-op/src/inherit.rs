@@ -1,6 +1,6 @@
 //! What a component takes over from the Manager.
 //!
-//! The component's own value wins where it has one, as in the Go tf-operator (peer-operator 2.5), but for
+//! The component's own value wins where it has one, as in the Go tf-operator (docs/upstream/go-operator.md#inheritance), but for
 //! authentication: there the Manager's wins, because components that disagree about it cannot work together.
 
 use serde_json::{Map, Value, json};

@@ -12,7 +12,8 @@ use tf_agent_api::{
 };
 use tf_api::{PartitionHandling, RabbitmqConfiguration, TcpListenOptions, common::LogLevel};
 use tf_config_files::{EnvFile, Settings as _, Sysctl, Unrepresentable};
-use tf_plan::{component::Agents, nodemanager::NodeType};
+use tf_contrail::nodemanager::NodeType;
+use tf_plan::component::Agents;
 
 use crate::{definitions, distribution, nodes::Node, ports::Ports};
 
@@ -44,7 +45,7 @@ pub const COOKIE_FILE: &str = ".erlang.cookie";
 
 /// Setting with the number of processes by which a server calls others.
 pub const DELEGATE_COUNT: &str = "delegate_count";
-/// Its value in Tungsten Fabric's own containers (tf-components 2.3).
+/// Its value in Tungsten Fabric's own containers (docs/upstream/rabbitmq.md#settings).
 pub const DELEGATES: u32 = 20;
 /// The server's own, which it has where nothing is said, as with the Go tf-operator.
 pub const SERVERS_DELEGATES: u32 = 16;
@@ -87,7 +88,7 @@ pub struct Cluster<'a> {
 
 impl Cluster<'_> {
     /// `rabbitmq.conf` of a member. Numbers without a comment are those of Tungsten Fabric's own containers
-    /// (tf-components 2.3).
+    /// (docs/upstream/rabbitmq.md#settings).
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
@@ -120,7 +121,7 @@ impl Cluster<'_> {
     }
 
     /// [`FORMATION_FILE_4`]. These releases serve metrics without TLS, too, where nothing else is said, and from 4.3 on refuse the queues of
-    /// Tungsten Fabric's clients: neither durable nor exclusive (stateful-services 0.3).
+    /// Tungsten Fabric's clients: neither durable nor exclusive (docs/upstream/rabbitmq.md#releases).
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
@@ -143,7 +144,7 @@ impl Cluster<'_> {
             // Without brackets even for IPv6: RabbitMQ splits at the last colon and does not start with brackets.
             .set("listeners.ssl.default", format!("{address}:{}", self.ports.amqp));
         tls(file, "ssl_options");
-        // What all clients of Tungsten Fabric speak, and some of them nothing else (tf-components 1.5).
+        // What all clients of Tungsten Fabric speak, and some of them nothing else (docs/upstream/files.md#rabbitmq).
         file.set("ssl_options.versions.1", "tlsv1.2")
             .set("ssl_options.honor_cipher_order", true)
             .set("ssl_options.honor_ecc_order", true)

@@ -12,12 +12,12 @@ pub const FILE: &str = "definitions.json";
 /// Name of the same for releases from 4.0 on, which have no mirrors and do not start with a policy of them.
 pub const FILE_4: &str = "definitions-4.json";
 
-/// Every queue but those of the server itself (tf-components 2.3).
+/// Every queue but those of the server itself (docs/upstream/rabbitmq.md#settings).
 const CLIENT_QUEUES: &str = r"^(?!amq\.).*";
 
 /// [`FILE`]: user, virtual host, permissions and the policy that mirrors the clients' queues. Their queues are transient and the
 /// clients do not read the database again after a reconnect, so without mirrors a restart of one member loses changes
-/// (stateful-services 0.1, measured in 2.2).
+/// (docs/upstream/rabbitmq.md#mirrors).
 ///
 /// # Errors
 /// Those of [`file_json::render`].

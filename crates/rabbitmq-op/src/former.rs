@@ -22,15 +22,15 @@ use tf_plan::{
 use crate::{
     config,
     nodes::Node,
+    pinned::Settled,
     plan::{CONTAINER, LEGACY_NAME, directory},
     procedure::facts,
-    settled::Settled,
 };
 
 /// Releases that the members' files are for: before, servers know nothing of `distribution.listener`, and do not start; later ones mirror no
-/// queues (`rabbit.schema` of 3.9.0 and 3.10.7; stateful-services 0.1).
+/// queues (`rabbit.schema` of 3.9.0 and 3.10.7; docs/upstream/rabbitmq.md#mirrors).
 const RELEASES: (u32, RangeInclusive<u32>) = (3, 10..=13);
-/// Its clients check who serves, and its servers who asks: both know one authority (peer-operator 3.3, 3.5).
+/// Its clients check who serves, and its servers who asks: both know one authority (docs/upstream/go-operator.md#tls).
 const CLIENTS: Trusting = Trusting { refuse: "their clients talk to no server", page: "docs/rabbitmq.md" };
 
 /// Whether a cluster is being taken over.

@@ -14,10 +14,10 @@ mod membership;
 #[cfg(test)]
 mod model;
 pub mod nodes;
+pub mod pinned;
 pub mod plan;
 pub mod ports;
 mod procedure;
-pub mod settled;
 
 use tf_api::{Rabbitmq, kinds::RABBITMQ};
 use tf_plan::{
@@ -31,7 +31,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::Plan,
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -79,7 +79,7 @@ impl component::Component for Component {
     }
 
     fn references(cr: &Rabbitmq) -> References {
-        let mut references = settled::references(cr);
+        let mut references = pinned::references(cr);
         references.secrets.extend(login::foreign_secret(cr).map(str::to_owned));
         let former = former::references(cr);
         references.secrets.extend(former.secrets);
@@ -95,7 +95,7 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain)
     }
 
-    fn told(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Option<Told> {
+    fn told(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Option<AgentReport> {
         procedure::CLUSTER.told(cr, observed)
     }
 

@@ -3,7 +3,7 @@
 //! The operator's own Secret, `<name>-secret` as the Go tf-operator's, holds user, password and virtual host: generated ones,
 //! those of a user who edited it, or those of the spec, which win. The spec may name another Secret instead; then that one
 //! decides, and the operator's own keeps only the hash of the password and the cookie. Clients paste all three into URLs
-//! without quoting (tf-components 1.3), so what would not survive that is refused here, before anybody gets it.
+//! without quoting (docs/upstream/files.md#credentials), so what would not survive that is refused here, before anybody gets it.
 
 use tf_agent_api::rabbitmq;
 use tf_api::{Managed, Rabbitmq, contract::Reason, schema::Sensitive};

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use tf_api::contract::{MemberStatus, Reason};
 use tf_plan::not_ready::NotReady;
 
-use crate::settled::Settled;
+use crate::pinned::Settled;
 
 /// What stands before the host part of every node's name.
 pub const PREFIX: &str = "rabbit@";

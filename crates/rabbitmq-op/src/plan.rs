@@ -27,7 +27,7 @@ use tf_plan::{
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    reports::{Clarity, Reports},
+    reports::{AgentCoverage, Reports},
     resize::{self, Decision, Record},
 };
 
@@ -39,12 +39,12 @@ use crate::{
     login::{self, Login},
     membership::{self, Situation},
     nodes::{Node, nodes},
+    pinned::{Kept, Settled},
     ports::Ports,
     procedure,
-    settled::{Kept, Settled},
 };
 
-/// Every member holds every queue: more of them only make each message dearer (tf-components 1.11).
+/// Every member holds every queue: more of them only make each message dearer (docs/upstream/daemons.md#members).
 const LARGEST: i32 = 5;
 /// The daemon of a member.
 pub const CONTAINER: &str = "rabbitmq";
@@ -232,7 +232,7 @@ fn decided(
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
     let is_ours = !ensemble.recorded.is_empty() && !ensemble.is_mixed();
-    if !is_ours || ensemble.is_asleep() || reports.clarity() != Clarity::Clear {
+    if !is_ours || ensemble.is_asleep() || reports.clarity() != AgentCoverage::Complete {
         return None;
     }
     let places = ensemble.places();

@@ -60,8 +60,8 @@ fn reseat(plan: &mut Plan, observed: &Observed<Rabbitmq>, nodes: &[Node], report
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more
-/// than one place, and consumers that lost the server before this one are back: what comes meanwhile waits in their queues (stateful-services
-/// 0.3, appendix A). An alarm keeps nobody: what is being changed may be what it is about.
+/// than one place, and consumers that lost the server before this one are back: what comes meanwhile waits in their queues
+/// (docs/upstream/rabbitmq.md#restarts). An alarm keeps nobody: what is being changed may be what it is about.
 pub fn gate(members: &[MemberStatus], reports: &Reports<'_>) -> Option<String> {
     fragile(members, reports, &[]).or_else(|| {
         let critical = |pod: &Pod| {

@@ -20,7 +20,7 @@ pub const CONFIG_FILE: &str = "redis.conf";
 /// The part of it that is secret.
 pub const AUTH_FILE: &str = "redis-auth.conf";
 
-/// Databases 0 to 3 are for queries, state and sessions, 7 and up for alarm generators, each with one of its own (tf-components 2.4).
+/// Databases 0 to 3 are for queries, state and sessions, 7 and up for alarm generators, each with one of its own (docs/upstream/redis.md#databases).
 /// Redis's own number, 16, would do for nine of them.
 const DATABASES: u32 = 64;
 
@@ -48,7 +48,7 @@ pub fn config_file(
         .set("save", "")
         .set("dbfilename", "")
         .set("appendonly", "no")
-        // As Tungsten Fabric's own containers have it (tf-components 2.4).
+        // As Tungsten Fabric's own containers have it (docs/upstream/redis.md#settings).
         .set("lua-time-limit", 15_000)
         .set("daemonize", "no")
         // To the console.
@@ -81,7 +81,7 @@ pub fn tls(file: &mut RedisConf, address: IpAddr, port: impl Display) {
         .set("tls-ca-cert-file", TRUSTSTORE_PEM)
         // Clients need the password. A certificate they need not have, but it has to be good if they show one.
         .set("tls-auth-clients", "optional")
-        // Some clients of Tungsten Fabric speak nothing newer than 1.2 (tf-components 1.5).
+        // Some clients of Tungsten Fabric speak nothing newer than 1.2 (docs/upstream/daemons.md#tls-versions).
         .list("tls-protocols", Separator::Blank, ["TLSv1.2", "TLSv1.3"]);
 }
 

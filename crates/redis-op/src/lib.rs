@@ -24,7 +24,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
 };
 
 /// Name of the operator.
@@ -71,7 +71,7 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
+    fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
         procedure::told(cr, observed)
     }
 

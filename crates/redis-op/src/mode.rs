@@ -56,7 +56,7 @@ pub fn of(cr: &Redis) -> Result<RedisMode, NotReady> {
 /// How many members there are where nobody states it.
 pub fn size_rule(mode: RedisMode) -> SizeRule {
     match mode {
-        // Clients on a node use the server beside them (tf-components 2.4).
+        // Clients on a node use the server beside them (docs/upstream/redis.md#servers).
         RedisMode::Independent => SizeRule::EveryNode,
         RedisMode::Sentinel => SizeRule::OddFrom(DEFAULT_SIZE),
     }

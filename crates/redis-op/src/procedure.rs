@@ -8,7 +8,7 @@ use tf_api::{Redis, contract::MemberStatus, kinds::RedisMode};
 use tf_plan::{
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Gate, Store, Told, Troubles},
+    procedure::{self, AgentReport, Gate, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
@@ -35,7 +35,7 @@ pub fn complete(
 }
 
 /// What agents tell of servers that were founded as what the status says, whatever the spec asks for now.
-pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
+pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
     let founded = cr.status.as_ref().and_then(|status| status.own.mode).unwrap_or_default();
     match founded {
         RedisMode::Independent => SERVERS.told(cr, observed),

@@ -13,8 +13,8 @@ use tf_plan::{
     election::Election,
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Gate, Store, Told, Troubles},
-    reports::{Clarity, Reports, pod_of},
+    procedure::{self, AgentReport, Gate, Store, Troubles},
+    reports::{AgentCoverage, Reports, pod_of},
     step::{Request, Step, Target},
 };
 
@@ -45,7 +45,7 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
     if gate(&plan.members, &reports).is_none() {
         plan.notes.extend(praise(&plan.members, &reports));
     }
-    if reports.clarity() == Clarity::Clear {
+    if reports.clarity() == AgentCoverage::Complete {
         plan.outage = outage(&plan.members, &reports);
         step_down_first(plan, &reports);
         recount(plan, &reports);
@@ -53,10 +53,10 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
 }
 
 /// What agents tell of the members that are recorded while there is no plan.
-pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<Told> {
+pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
     let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
     let outage = outage(members, &Reports::of_observed(observed));
-    SERVERS.told(cr, observed).map(|told| Told { outage, ..told })
+    SERVERS.told(cr, observed).map(|told| AgentReport { outage, ..told })
 }
 
 /// A Sentinel counts for ever who made itself known to it, and more than half of those it counts have to agree. Members whose pods were there for a
@@ -206,7 +206,7 @@ fn is_hopeless(seen: &[Seen<'_>], count: usize) -> bool {
 /// nodes of no member have moved there. Somebody takes writes meanwhile, and hands them over before it moves itself.
 fn waits_for_seats(seated: &[MemberStatus], count: usize, reports: &Reports<'_>) -> bool {
     let waits = |member: &MemberStatus| pod_of(member, reports.pods).is_some_and(|pod| !pod.ready);
-    let are_there = reports.clarity() == Clarity::Clear && reports.pods.iter().all(|pod| !pod.terminating);
+    let are_there = reports.clarity() == AgentCoverage::Complete && reports.pods.iter().all(|pod| !pod.terminating);
     let is_taken = || reports.pods.iter().any(|pod| pod.ready && leads(pod, CONTAINER, reports));
     2 * seated.len() <= count && are_there && seated.iter().any(waits) && is_taken()
 }

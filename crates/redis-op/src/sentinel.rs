@@ -19,7 +19,7 @@ pub const CONTAINER: &str = "sentinel";
 /// one that is cut off stops taking writes a second before ([`config::LONGEST_LAG`]). Below it a busy machine looks like a lost one.
 const DOWN_AFTER: u32 = 5_000;
 /// Milliseconds for each part of a failover. The next one is tried after twice as long, and members are to agree within 30 s
-/// (stateful-services 5).
+/// (docs/upstream/redis.md#failover).
 const FAILOVER_TIMEOUT: u32 = 6_000;
 
 /// [`SENTINEL_FILES`]'s first, of the member with this address. All others are named, so that none has to be found: a Sentinel that

@@ -45,7 +45,7 @@ pub struct Login {
 #[serde(rename_all = "camelCase", tag = "change")]
 pub enum Change {
     /// Have another number of members hold each row of a keyspace. Refused if it is not `from` now, or they are more than one apart: then
-    /// a quorum of those that hold it afterwards shares no member with a quorum of those before (stateful-services 1.3.8).
+    /// a quorum of those that hold it afterwards shares no member with a quorum of those before (docs/upstream/cassandra.md#changes-of-size).
     Replicate {
         /// The keyspace.
         keyspace: String,

@@ -80,7 +80,7 @@ pub const ANNOTATIONS_FILE: &str = "annotations";
 pub const TEMPLATE_SUFFIX: &str = "node";
 /// Variables by which the agent prepares a node for the vRouter (`vhost0`, virtual functions, queues) before it starts the
 /// daemon, and finds the values of the [template](crate::template)'s placeholders. The names are those the image's own scripts read
-/// (tf-components 8.1).
+/// (docs/upstream/vrouter.md#parameters).
 pub const PARAMETERS_FILE: &str = "params.env";
 /// Kernel settings, one `name = value` a line, that the agent of the vRouter keeps on the node ([`crate::launch::Launch::settings`]).
 pub const SYSCTL_FILE: &str = "sysctl.conf";
@@ -88,7 +88,7 @@ pub const SYSCTL_FILE: &str = "sysctl.conf";
 pub const CNI_DIR: &str = "/etc/tf/cni";
 /// What a pod calls the port of its agent.
 pub const AGENT_PORT: &str = "agent";
-/// Uid and gid of the daemons (tf-components 1.1).
+/// Uid and gid of the daemons (docs/upstream/images.md#user).
 pub const USER: i64 = 1999;
 
 /// Name of the file, in the format of [`tf_config_files::env`], whose variables the agent adds to a daemon's environment.

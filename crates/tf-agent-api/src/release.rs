@@ -35,7 +35,8 @@ pub struct Upgrades {
     between: fn(Line, Line) -> Option<Line>,
 }
 
-/// RabbitMQ ("Upgrading RabbitMQ": one minor release after the other up to 3.13; from there to 4.0 to 4.2; to 4.3 from 4.2 alone, stateful-services 2.2).
+/// RabbitMQ ("Upgrading RabbitMQ": one minor release after the other up to 3.13; from there to 4.0 to 4.2; to 4.3 from 4.2 alone,
+/// docs/upstream/rabbitmq.md#releases).
 pub const RABBITMQ: Upgrades = Upgrades {
     name: "RabbitMQ",
     between: |from, to| {

@@ -25,7 +25,7 @@ const BRACE: &str = "brace";
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::AsRefStr, strum::EnumString, strum::VariantArray,
 )]
 pub enum Local {
-    /// Name of the node's virtual-router in the config API (tf-components 1.14).
+    /// Name of the node's virtual-router in the config API (docs/upstream/daemons.md#names).
     #[strum(serialize = "node.name")]
     Name,
     /// Own address in the network of the overlay.

@@ -7,7 +7,7 @@ use tf_config_files::read;
 /// Name of the agent's file.
 pub const FILE: &str = "contrail-vrouter-agent.conf";
 
-/// Who an agent is. The config API has to know it by the same (tf-components 10.5 and 11, trap 14).
+/// Who an agent is. The config API has to know it by the same (docs/upstream/daemons.md#names).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {

@@ -11,7 +11,7 @@ pub struct Facts {
     /// Its identity, from `myid`.
     pub id: u32,
     /// Whether it answers requests as part of a quorum, read-write (`isro`). A server that follows a quorum without being
-    /// a member of it does so too (stateful-services 1.1.4).
+    /// a member of it does so too (docs/upstream/zookeeper.md#readiness).
     pub serving: bool,
     /// Its part in the ensemble at the moment.
     pub role: Role,

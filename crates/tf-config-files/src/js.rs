@@ -1,4 +1,5 @@
-//! JavaScript modules that export one object, whose settings are assigned one a line: `config.global.js` of the web UI (tf-components 6).
+//! JavaScript modules that export one object, whose settings are assigned one a line: `config.global.js` of the web UI
+//! (docs/upstream/web-ui.md#files).
 //!
 //! A value is JSON, which is an expression of JavaScript since ECMAScript 2019; what older engines read as the end of a line in a text, and
 //! what would end a script on a page, is escaped. So every value can be written, and only names are checked.

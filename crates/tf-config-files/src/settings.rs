@@ -7,7 +7,7 @@ use super::dialect::Dialect;
 use super::{Problem, Refusal, Unrepresentable, url};
 
 /// What stands between the items of a list that is one value. Which one a daemon wants for which option differs
-/// (reference tf-components 1.4), so every call names it.
+/// (docs/upstream/files.md#lists), so every call names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separator {
     /// `a b`

@@ -1,7 +1,7 @@
 //! What stands in a URL: credentials that survive being pasted into one, and addresses with ports.
 //!
 //! The daemons build `pyamqp://user:password@host:port/vhost` (Python) and `amqp://...` (C++) from their options without
-//! percent-encoding (reference tf-components 1.3), and no single spelling of a special character works for all of them.
+//! percent-encoding (docs/upstream/files.md#credentials), and no single spelling of a special character works for all of them.
 //! So user, password and virtual host are held to characters that mean themselves everywhere.
 
 use super::Refusal;

@@ -28,11 +28,11 @@ const STANDBY_PERIOD: Duration = Duration::from_secs(5);
 
 /// What became of what a daemon was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum LevelChange {
     /// It goes by it.
     Taken,
     /// It does not listen.
-    Unheard,
+    Unanswered,
     /// It opens its port when it is elected. A restart would put the election znode of its new process behind that of the former one, which lasts
     /// for a session of ZooKeeper (ADR 0067).
     Standby,
@@ -76,7 +76,7 @@ pub fn tell(
     address: IpAddr,
     paths: &Paths,
     commands: &Commands,
-) -> Option<impl Future<Output = Told> + Send + use<>> {
+) -> Option<impl Future<Output = LevelChange> + Send + use<>> {
     let (before, level) = (former.launch.level.as_ref()?, set.launch.level.clone()?);
     if is_taken && before.value == level.value {
         return None;
@@ -86,14 +86,14 @@ pub fn tell(
         let mut why = String::new();
         for _ in 0..ATTEMPTS {
             match once(&level, &set, address, &paths, &commands).await {
-                Ok(()) => return Told::Taken,
-                Err(error) if is_refused(&error) && waits_for_election(&set.launch) => return Told::Standby,
+                Ok(()) => return LevelChange::Taken,
+                Err(error) if is_refused(&error) && waits_for_election(&set.launch) => return LevelChange::Standby,
                 Err(error) => why = format!("{error:#}"),
             }
             sleep(PERIOD).await;
         }
         log::warn("the log level of the daemon cannot be changed", &json!({"level": level.value, "why": why}));
-        Told::Unheard
+        LevelChange::Unanswered
     })
 }
 

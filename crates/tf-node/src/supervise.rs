@@ -27,7 +27,7 @@ use crate::{
     back_off::BackOff,
     health::Monitor,
     identity,
-    level::{self, Told},
+    level::{self, LevelChange},
     log,
     materialise::{RunDir, Staged},
     paths::Paths,
@@ -91,7 +91,7 @@ struct Supervisor {
     /// Whether nobody but the agent reaches the daemon that runs.
     is_private: bool,
     /// What goes on until the daemon knows what it does not read by itself: what clients log in with, and what has changed since it started.
-    introduction: Option<JoinHandle<Told>>,
+    introduction: Option<JoinHandle<LevelChange>>,
     /// What sets the log level of a standby once it is elected.
     standby_level: Option<JoinHandle<()>>,
     /// The set that a running server goes by until it has taken what it was told of a later one.
@@ -190,9 +190,9 @@ pub async fn run(paths: Paths, daemon: &str) -> Result<ExitCode> {
 }
 
 /// The end of what goes on beside the daemon, if anything does.
-async fn end_of(work: &mut Option<JoinHandle<Told>>) -> Told {
+async fn end_of(work: &mut Option<JoinHandle<LevelChange>>) -> LevelChange {
     match work {
-        Some(work) => work.await.unwrap_or(Told::Taken),
+        Some(work) => work.await.unwrap_or(LevelChange::Taken),
         None => pending().await,
     }
 }
@@ -472,13 +472,13 @@ impl Supervisor {
             }
             match level {
                 Some(level) => level.await,
-                None => Told::Taken,
+                None => LevelChange::Taken,
             }
         }));
     }
 
     /// The daemon has what it was told. If nobody could reach it, or it does not listen, it is started anew.
-    fn introduced(&mut self, told: Told) {
+    fn introduced(&mut self, told: LevelChange) {
         self.introduction = None;
         if let Some(former) = self.former.take() {
             self.log("the daemon goes by its configuration", json!({"former": former.hash}));
@@ -489,10 +489,10 @@ impl Supervisor {
         if self.is_private {
             self.log("starts the daemon for clients, too", json!({}));
             self.stop(After::Start);
-        } else if told == Told::Unheard {
+        } else if told == LevelChange::Unanswered {
             self.log("restarts the daemon, which does not listen", json!({}));
             self.stop(After::Start);
-        } else if told == Told::Standby
+        } else if told == LevelChange::Standby
             && let Some(set) = &self.set
         {
             self.log("leaves a standby running, whose log level is set when it is elected or starts again", json!({}));

@@ -24,7 +24,7 @@ use crate::{
 
 /// How far before the present a certificate begins, for clocks that are behind.
 pub const BACKDATED: SignedDuration = SignedDuration::from_mins(5);
-/// Lifetime of an authority that is generated: ten years, as the Go tf-operator's (peer-operator 3.2).
+/// Lifetime of an authority that is generated: ten years, as the Go tf-operator's (docs/upstream/go-operator.md#ca).
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Bytes of a serial number; the first bit is 0 and the second 1, which leaves 126 random bits of the 160 that RFC 5280

@@ -23,7 +23,7 @@ pub const ORGANISATION: &str = "Tungsten Fabric";
 /// Operators show themselves to members with a name below this domain, which no member can get.
 pub const OPERATOR_DOMAIN: &str = "operator.tf.tungsten.io";
 /// Usages of a member's request as the Kubernetes API spells them: most daemons use one pair for both roles
-/// (tf-components 1.7).
+/// (docs/upstream/daemons.md#tls).
 pub const USAGES: [&str; 3] = ["digital signature", "server auth", "client auth"];
 /// Shortest lifetime: the least `expirationSeconds` the Kubernetes API takes.
 pub const SHORTEST_LIFETIME: Duration = Duration::from_mins(10);

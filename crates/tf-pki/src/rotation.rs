@@ -3,7 +3,7 @@
 //! Three steps, each taken when the facts allow it: [`Step::TrustBoth`] makes every member trust the next authority too,
 //! [`Step::IssueFromNew`] lets it sign, [`Step::DropOld`] ends the trust in the one before. Throughout, **every member trusts
 //! the issuer of every certificate that another one holds**. Daemons of Tungsten Fabric read certificates at their start
-//! only (tf-components 2), so each step is followed by a rolling restart; what counts is what daemons have loaded.
+//! only (docs/upstream/daemons.md#certificates), so each step is followed by a rolling restart; what counts is what daemons have loaded.
 //!
 //! The facts may be late but must not flatter:
 //! - every holder of a certificate that has not expired is listed, members of all components and operators alike;

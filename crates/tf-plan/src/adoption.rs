@@ -1,7 +1,7 @@
 //! Pods that the Go tf-operator made, and whose members go on under this operator.
 //!
 //! Its workloads have the names and selectors of ours, so its pods can be ours without a restart. A server's identity is its
-//! pod's ordinal plus one, and its data is on the node where the pod is (peer-operator 1.2, 1.3). So the members are read from
+//! pod's ordinal plus one, and its data is on the node where the pod is (docs/upstream/go-operator.md#identities). So the members are read from
 //! its pods, once; from then on they are in the status. Its pods lack the annotation that every template of ours has.
 //!
 //! They are replaced as in every roll-out. Members that keep data stay who they are until the last of them is.

@@ -16,7 +16,7 @@ use tf_pki::{
 use crate::{
     not_ready::NotReady,
     observed::{Observed, Pod},
-    reports::{Clarity, Reports},
+    reports::{AgentCoverage, Reports},
     text::{shorten, shorten_messages},
 };
 
@@ -130,13 +130,13 @@ pub fn condition<Cr>(
     mode: CertificatesMode,
     observed: &Observed<Cr>,
     reports: &Reports<'_>,
-    clarity: Clarity,
+    clarity: AgentCoverage,
 ) -> Draft {
     if let Some(why) = &observed.issuer {
         let message = format!("the authority does not come from the issuer yet, the one before stays in use: {why}");
         return Draft::fails(CertificatesReady, Reason::CertificatePending, message);
     }
-    if clarity == Clarity::Blind {
+    if clarity == AgentCoverage::Unobserved {
         let message = "no member has asked for a certificate yet";
         return Draft::unknown(CertificatesReady, Reason::NotYetReported, message);
     }

@@ -19,7 +19,7 @@ use crate::{
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -153,7 +153,7 @@ pub trait Component: Send + Sync + 'static {
 
     /// What the agents of the resource's pods tell: for its status, while there is no plan. None where they have not told yet, and for
     /// components without agents.
-    fn told(cr: &Self::Cr, observed: &Observed<Self::Cr>) -> Option<Told> {
+    fn told(cr: &Self::Cr, observed: &Observed<Self::Cr>) -> Option<AgentReport> {
         let _ = (cr, observed);
         None
     }

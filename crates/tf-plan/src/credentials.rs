@@ -17,7 +17,7 @@ pub type Salt = [u8; 4];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generator {
     /// Letters and digits only, because clients paste credentials into URLs and INI files unquoted
-    /// (tf-components 1.3).
+    /// (docs/upstream/files.md#credentials).
     Alphanumeric {
         /// Number of characters.
         length: usize,

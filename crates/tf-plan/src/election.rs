@@ -169,7 +169,7 @@ impl Line<'_> {
         let Some(state) = self.running(pod, daemon).filter(|state| state.amiss().is_none()) else { return false };
         let wanted = pod.node.as_ref().and_then(|node| self.contents.get(node));
         match change {
-            None | Some(Change::Told | Change::UnderWay) => false,
+            None | Some(Change::HotReload | Change::UnderWay) => false,
             Some(Change::Template | Change::Certificate) => true,
             Some(Change::Configuration) => ![&state.active, &state.takes].contains(&&wanted.cloned()),
         }

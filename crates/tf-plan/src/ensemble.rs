@@ -422,7 +422,7 @@ impl From<Unusable> for NotReady {
     }
 }
 
-/// The log level as syslog-style daemons of Tungsten Fabric spell it (tf-components 1.2; peer-operator 7.3).
+/// The log level as syslog-style daemons of Tungsten Fabric spell it (docs/upstream/files.md#log-levels, docs/upstream/go-operator.md#log-levels).
 pub fn sys_log_level(level: tf_api::common::LogLevel) -> &'static str {
     use tf_api::common::LogLevel;
     match level {

@@ -178,7 +178,7 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
                 let is_done = |change: &Change| {
                     *change == Change::UnderWay
                         || *change == Change::Certificate
-                        || *change == Change::Told
+                        || *change == Change::HotReload
                         || method == UpgradeType::InPlace && *change == Change::Configuration
                 };
                 let kept = change.filter(is_done);

@@ -1,9 +1,9 @@
 //! Whether pods of ours can go on in the place of another operator's: with the release that wrote the data, on that data, and trusted by the
 //! servers that are replaced later, or by their clients.
 //!
-//! Servers that know each other by certificates trust the one authority that signed theirs, and so do clients (peer-operator 3). They are told no other: the
-//! former operator is stopped, and its pods build their stores from the chain of their own certificate. So it is ours that has to be of that authority until
-//! the last of them is replaced.
+//! Servers that know each other by certificates trust the one authority that signed theirs, and so do clients (docs/upstream/go-operator.md#ca). They
+//! are told no other: the former operator is stopped, and its pods build their stores from the chain of their own certificate. So it is ours that has
+//! to be of that authority until the last of them is replaced.
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ use crate::{
     members::{self, Membership, Wish},
     observed::{Node, Observed},
     plan::{Hibernation, Plan},
-    reports::{Clarity, Reports},
+    reports::{AgentCoverage, Reports},
 };
 
 /// What a resource that hibernates says of itself.
@@ -73,7 +73,7 @@ impl<Cr: Managed> Question<'_, Cr> {
         if let Some(change) = self.changing {
             return Some(change.to_owned());
         }
-        (reports.clarity() == Clarity::Unheard).then(|| "its members are being asked how they are".to_owned())
+        (reports.clarity() == AgentCoverage::Polling).then(|| "its members are being asked how they are".to_owned())
     }
 }
 

@@ -10,7 +10,7 @@ use tf_api::{common::Container, contract::Reason};
 use crate::not_ready::NotReady;
 
 /// A release of the workload images. Every image of one release carries one tag; mixing tags inside a cluster is not
-/// supported (tf-components 1.1).
+/// supported (docs/upstream/images.md#names-and-tags).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// What `spec.version` says.
@@ -27,7 +27,7 @@ struct Publisher {
     prefix: &'static str,
 }
 
-/// Publishers, today's first (tf-components 1.1). The oldest release known here of which OpenSDN publishes the images is 24.1.
+/// Publishers, today's first (docs/upstream/images.md#names-and-tags). The oldest release known here of which OpenSDN publishes the images is 24.1.
 const OPENSDN: Publisher = Publisher { name: "opensdn", prefix: "opensdn/opensdn-" };
 const TUNGSTENFABRIC: Publisher = Publisher { name: "tungstenfabric", prefix: "tungstenfabric/contrail-" };
 /// Year of the first release of OpenSDN.

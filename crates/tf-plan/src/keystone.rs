@@ -1,6 +1,6 @@
 //! OpenStack Keystone as the daemons reach it: `authParameters` of a spec, checked, and the file the daemons share.
 //!
-//! Defaults are those of the Go tf-operator (peer-operator 7.1), except the password: that one had the same for every
+//! Defaults are those of the Go tf-operator (docs/upstream/go-operator.md#keystone), except the password: that one had the same for every
 //! installation, and here there is none.
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Name of the file that contrail-api, its workers, the collector and the analytics API read beside their own
-/// (tf-components 1.5).
+/// (docs/upstream/files.md#keystone).
 pub const FILE: &str = "contrail-keystone-auth.conf";
 /// File with the certificates that Keystone's own is checked against, where they are not the cluster's.
 pub const CA: &str = "keystone-ca.crt";
@@ -235,7 +235,7 @@ impl Keystone {
             .set_if_some("user_domain_name", self.domain())
             .set_if_some("project_domain_name", self.domain())
             .set("region_name", &self.region)
-            // The endpoint that every Keystone has. By itself contrail-api looks for the one for administration (tf-components 1.5).
+            // The endpoint that every Keystone has. By itself contrail-api looks for the one for administration (docs/upstream/files.md#keystone).
             .set("interface", "public");
         if self.tls {
             // Without the key contrail-api accepts every certificate (upstream `vnc_cfg_api_server/utils.py`).

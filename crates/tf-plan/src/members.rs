@@ -3,7 +3,7 @@
 //! All Tungsten Fabric daemons use their node's network, so a member's address is its node's address and members are
 //! known from Node objects before any pod exists. Identities are kept in the resource's status, in the order members
 //! joined: lists in configuration files only ever grow at the end, because their order has meaning to several daemons
-//! (tf-components 1.2).
+//! (docs/upstream/files.md#order-of-lists).
 //!
 //! Stores whose servers do not find each other by themselves have the members they were founded with, see [`Joining`].
 

@@ -83,7 +83,7 @@ pub struct Drain {
 
 /// What is done in the cluster before a resource that is being deleted is let go.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Farewell {
+pub struct Finalization {
     /// Objects that do it. Other workloads of the resource are deleted.
     pub objects: Vec<Object>,
     /// What Nodes lose.
@@ -157,7 +157,7 @@ pub struct Plan {
     /// Nodes from which pods are evicted.
     pub drains: Vec<Drain>,
     /// What is done before the resource is let go, while it is being deleted. None where there is nothing.
-    pub farewell: Option<Farewell>,
+    pub finalization: Option<Finalization>,
 }
 
 /// Something that people are told.

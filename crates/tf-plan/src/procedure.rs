@@ -21,7 +21,7 @@ use crate::{
     fleet::{self, Lane, View, Wave},
     observed::{Node, Observed, Pod},
     plan::{Mark, Plan},
-    reports::{self, Clarity, Reports, pod_of},
+    reports::{self, AgentCoverage, Reports, pod_of},
     rollout::{self, Change, Decision, Seat},
     status,
     step::{Step, Target},
@@ -32,7 +32,7 @@ pub type Troubles = BTreeMap<String, String>;
 
 /// What the agents of a resource's pods tell, whether or not there is a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct AgentReport {
     /// What each daemon does.
     pub daemons: Vec<DaemonStatus>,
     /// Pods that do not serve whatever the kubelet says of them, with the cause.
@@ -47,7 +47,7 @@ pub struct Told {
     pub again: Option<Duration>,
 }
 
-impl Told {
+impl AgentReport {
     /// What they say of members, whose daemon `main` speaks for its pod; see [`daemons::told`].
     fn of_members(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Self {
         let daemons = daemons::told(main, wanted, reports);
@@ -92,24 +92,24 @@ pub fn is_deserted<Cr>(observed: &Observed<Cr>) -> bool {
 }
 
 /// What agents tell where nothing is planned; none where somebody was not asked yet, or cannot be.
-fn heard_of<Cr>(observed: &Observed<Cr>, tell: impl FnOnce(&Reports<'_>) -> Told) -> Option<Told> {
+fn heard_of<Cr>(observed: &Observed<Cr>, tell: impl FnOnce(&Reports<'_>) -> AgentReport) -> Option<AgentReport> {
     let reports = Reports::of_observed(observed);
     match reports.clarity() {
-        _ if is_deserted(observed) => Some(Told::default()),
-        Clarity::Clear => Some(tell(&reports)),
-        Clarity::Blind | Clarity::Unheard => None,
+        _ if is_deserted(observed) => Some(AgentReport::default()),
+        AgentCoverage::Complete => Some(tell(&reports)),
+        AgentCoverage::Unobserved | AgentCoverage::Polling => None,
     }
 }
 
 /// What agents tell of the members that are recorded, whose daemon `main` speaks for its pod, while there is no plan.
-pub fn told<Cr: Managed>(main: &str, cr: &Cr, observed: &Observed<Cr>) -> Option<Told> {
+pub fn told<Cr: Managed>(main: &str, cr: &Cr, observed: &Observed<Cr>) -> Option<AgentReport> {
     let wanted = cr.contract().and_then(|contract| contract.replicas);
-    heard_of(observed, |reports| Told::of_members(main, wanted, reports))
+    heard_of(observed, |reports| AgentReport::of_members(main, wanted, reports))
 }
 
 /// The same of pods that are the same on every node.
-pub fn told_of_nodes<Cr>(main: &str, observed: &Observed<Cr>) -> Option<Told> {
-    heard_of(observed, |reports| Told::of_nodes(main, reports))
+pub fn told_of_nodes<Cr>(main: &str, observed: &Observed<Cr>) -> Option<AgentReport> {
+    heard_of(observed, |reports| AgentReport::of_nodes(main, reports))
 }
 
 /// What distinguishes one store from another. None of it looks at anything but its arguments.
@@ -127,7 +127,7 @@ pub struct Store {
 
 impl Store {
     /// What agents tell of the members that are recorded while there is no plan.
-    pub fn told<Cr: Managed>(&self, cr: &Cr, observed: &Observed<Cr>) -> Option<Told> {
+    pub fn told<Cr: Managed>(&self, cr: &Cr, observed: &Observed<Cr>) -> Option<AgentReport> {
         let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
         let more = (self.troubles)(members, &Reports::of_observed(observed));
         told(self.daemon, cr, observed).map(|told| told.with(more).with_election(self.election, cr, observed))
@@ -185,10 +185,10 @@ pub fn complete<Cr: Managed>(
     let reports = Reports::of_observed(observed);
     match hear(plan, cr, observed, &reports) {
         // The kubelet's word is all there is.
-        Clarity::Blind | Clarity::Unheard => {}
-        Clarity::Clear => {
+        AgentCoverage::Unobserved | AgentCoverage::Polling => {}
+        AgentCoverage::Complete => {
             roll(store, plan, cr, observed, &reports, contents);
-            let told = Told::of_members(store.daemon, plan.wanted(), &reports);
+            let told = AgentReport::of_members(store.daemon, plan.wanted(), &reports);
             let told = told.with((store.troubles)(&plan.members, &reports));
             told.with_election(store.election, cr, observed).put_into(plan);
         }
@@ -207,12 +207,12 @@ pub fn complete_nodes<Cr: Managed>(
 ) {
     let reports = Reports::of_observed(observed);
     let clarity = hear(plan, cr, observed, &reports);
-    if clarity == Clarity::Unheard {
+    if clarity == AgentCoverage::Polling {
         return;
     }
     let of_node = |pod: &Pod| Some((pod.node.clone()?, contents.get(pod.workload())?.clone()));
     let contents: BTreeMap<String, ContentHash> = reports.pods.iter().filter_map(of_node).collect();
-    let is_clear = clarity == Clarity::Clear;
+    let is_clear = clarity == AgentCoverage::Complete;
     let troubles = if is_clear { reports.troubles() } else { Troubles::new() };
     let nodes: BTreeMap<&str, &Node> =
         observed.nodes.known().into_iter().flatten().map(|node| (node.name.as_str(), node)).collect();
@@ -262,18 +262,18 @@ pub fn complete_nodes<Cr: Managed>(
         format!("{left} pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced")
     }));
     if is_clear {
-        Told::of_nodes(daemon, &reports).put_into(plan);
+        AgentReport::of_nodes(daemon, &reports).put_into(plan);
     }
 }
 
 /// Tells of certificates, and does nothing while members that can be asked were not: what one may conclude from the kubelet's word alone
 /// is not for them.
-fn hear<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, reports: &Reports<'_>) -> Clarity {
+fn hear<Cr: Managed>(plan: &mut Plan, cr: &Cr, observed: &Observed<Cr>, reports: &Reports<'_>) -> AgentCoverage {
     let clarity = reports.clarity();
     plan.notes.extend(reports.pods.iter().filter_map(moved));
     plan.daemons = is_deserted(observed).then(Vec::new);
     plan.drafts.push(certificates::condition(CertificatesMode::Issued, observed, reports, clarity));
-    if clarity == Clarity::Unheard {
+    if clarity == AgentCoverage::Polling {
         plan.step = None;
         plan.under_way = reports::being_asked(cr);
     }

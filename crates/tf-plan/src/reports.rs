@@ -19,14 +19,14 @@ use crate::{
 
 /// How much is known of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clarity {
+pub enum AgentCoverage {
     /// Only the kubelet's word is known: no pod has a certificate, so no agent can be asked; or none that can knows of a
     /// quorum, and pods of another operator cannot be asked.
-    Blind,
+    Unobserved,
     /// Some agent has not been heard yet: nothing is concluded from its silence.
-    Unheard,
+    Polling,
     /// Every agent that could answer does, or has been found not to.
-    Clear,
+    Complete,
 }
 
 /// The pods of a resource, with what their agents say.
@@ -46,14 +46,14 @@ impl<'a> Reports<'a> {
     }
 
     /// How much is known of the pods that there are.
-    pub fn clarity(&self) -> Clarity {
+    pub fn clarity(&self) -> AgentCoverage {
         let mut reachable = self.pods.iter().filter(|pod| pod.certificate.is_some() && !pod.terminating).peekable();
         if reachable.peek().is_none() {
-            Clarity::Blind
+            AgentCoverage::Unobserved
         } else if reachable.all(|pod| self.agents.contains_key(&pod.uid)) {
-            Clarity::Clear
+            AgentCoverage::Complete
         } else {
-            Clarity::Unheard
+            AgentCoverage::Polling
         }
     }
 
@@ -196,13 +196,13 @@ impl<'a> Reports<'a> {
         let has_all = self.have_all(pod, wanted);
         match self.active(pod, daemon) {
             // What it was told was set back before it could take it, and it would do so as soon as that is asked for again, whoever's turn it is.
-            Some(active) if active == wanted && has_all && told.is_some() && !is_told => Some(Change::Told),
+            Some(active) if active == wanted && has_all && told.is_some() && !is_told => Some(Change::HotReload),
             Some(active) if active == wanted && has_all => self.unused(pod).map(|unused| {
                 let is_told = pod.active_certificate.as_deref() == Some(unused.as_str());
                 if is_told { Change::UnderWay } else { Change::Certificate }
             }),
             active if is_told => active.map(|_| Change::UnderWay),
-            Some(_) if self.takes(pod, wanted) => Some(Change::Told),
+            Some(_) if self.takes(pod, wanted) => Some(Change::HotReload),
             Some(_) => Some(Change::Configuration),
             // Its agent says nothing. One that was told to wait for what is no more would wait for ever.
             None => told.map(|_| Change::Configuration),

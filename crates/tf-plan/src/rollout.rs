@@ -3,7 +3,7 @@
 //! StatefulSets use `OnDelete`, so a changed template replaces no pod by itself: the operator deletes outdated pods, or has
 //! their agents take another configuration or certificate, one at a time. An outdated pod that does not serve goes first, since what is
 //! outdated of it may be what breaks it; the others go only while all serve, the leader last, so that leadership moves
-//! once (stateful-services 1.1.5). No pod is touched while another one is still disturbed by the operator: it terminates, has not
+//! once (docs/upstream/zookeeper.md#restarts). No pod is touched while another one is still disturbed by the operator: it terminates, has not
 //! changed over yet, or has served for less than [`SETTLING`] (ADR 0068). The decision looks at what is observed and nothing else, so
 //! killing the operator between two steps changes nothing.
 
@@ -32,7 +32,7 @@ pub enum Change {
     /// The configuration its agent has activated.
     Configuration,
     /// The same, and its daemons would take the current one as they run.
-    Told,
+    HotReload,
     /// Nothing any more: its agent was told to change over and has not done so yet.
     UnderWay,
 }
@@ -211,7 +211,7 @@ pub fn next_apart(seats: &[Seat<'_>], lacks: Option<&str>, gate: impl FnOnce() -
 /// do not all serve, which may be what it does.
 pub fn told(seats: &[Seat<'_>]) -> Option<Decision> {
     let is_borne = disturbed(seats).is_none() && seats.iter().all(|seat| seat.is_due() || seat.serves);
-    let told = seats.iter().rev().find(|seat| seat.change == Some(Change::Told))?;
+    let told = seats.iter().rev().find(|seat| seat.change == Some(Change::HotReload))?;
     is_borne.then(|| update(told, "it is not up to date"))
 }
 
@@ -230,7 +230,7 @@ fn settling<'s, 'a: 's>(seats: impl IntoIterator<Item = &'s Seat<'a>>) -> Option
 pub(crate) fn update(seat: &Seat<'_>, why: &str) -> Decision {
     let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
     match seat.change {
-        Some(Change::Configuration | Change::Told) => Decision::Activate(target),
+        Some(Change::Configuration | Change::HotReload) => Decision::Activate(target),
         Some(Change::Certificate) => Decision::Renew(target),
         Some(Change::Template | Change::UnderWay) | None => Decision::Restart(target),
     }
@@ -408,7 +408,7 @@ mod tests {
             Change::Template,
             Change::Certificate,
             Change::Configuration,
-            Change::Told,
+            Change::HotReload,
             Change::UnderWay,
         ]))
     }
@@ -534,12 +534,12 @@ mod tests {
             match told(&seats) {
                 Some(Decision::Activate(target)) => {
                     let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
-                    prop_assert!(target.change == Some(Change::Told) && had().all(|seat| seat.serves));
+                    prop_assert!(target.change == Some(Change::HotReload) && had().all(|seat| seat.serves));
                     prop_assert!(!seats.iter().any(|seat| disturbed(&seat)));
                 }
                 Some(other) => prop_assert!(false, "{other:?} stops somebody"),
                 None => {
-                    let nobody = seats.iter().all(|seat| seat.change != Some(Change::Told));
+                    let nobody = seats.iter().all(|seat| seat.change != Some(Change::HotReload));
                     prop_assert!(nobody || seats.iter().any(|seat| disturbed(&seat)) || had().any(|seat| !seat.serves));
                 }
             }

@@ -17,7 +17,7 @@ use crate::{
 const HOST: &str = "it sets up the host (kernel settings, tools in /usr/bin), which is the vRouter's business";
 const PREFETCH: &str = "it only pulls an image for tools on the host, which are the vRouter's business";
 const REGISTERED: &str = "the operator registers in the config API what it did";
-/// Containers that the Go tf-operator ran beside the daemons of Config and Control and that are not needed (tf-components 9.1 and 9.2).
+/// Containers that the Go tf-operator ran beside the daemons of Config and Control and that are not needed (docs/upstream/images.md#helpers).
 pub const OBSOLETE: [(&str, &str); 4] = [
     ("nodeinit", HOST),
     ("nodeinit-status-prefetch", PREFETCH),

@@ -28,12 +28,12 @@ use tokio::time::Instant;
 use crate::{
     covers::{covers, owners_covered},
     error::RequestError,
+    field_ownership::{self, undeclared},
     managed::{self, applied_no_more_than, wholes_are_as_planned},
     metrics::Metrics,
     object::{Key, LAG, describe_owner, resource_version},
     watch::Child,
     world::dynamic,
-    yielding::{self, undeclared},
 };
 
 /// Fields that were left out are asked for again by the first pass after this time: that somebody gave a field up, or that a
@@ -327,7 +327,7 @@ impl Applier {
                 break outcome;
             }
             for field in &found {
-                yielding::remove(&mut body, field);
+                field_ownership::remove(&mut body, field);
             }
             unknown.extend(found);
         };
@@ -370,7 +370,7 @@ impl Applier {
                 }
                 let mut body = body.clone();
                 for (field, _) in &conflicts {
-                    yielding::remove(&mut body, field);
+                    field_ownership::remove(&mut body, field);
                 }
                 let applied = api.patch(&object.name, &parameters, &Patch::Apply(&body)).await?;
                 let told =
@@ -385,7 +385,7 @@ impl Applier {
             {
                 // It is not as it was read any more, by our own hand.
                 let mut body = body.clone();
-                yielding::remove(&mut body, ".metadata.resourceVersion");
+                field_ownership::remove(&mut body, ".metadata.resourceVersion");
                 Ok((api.patch(&object.name, &parameters, &Patch::Apply(&body)).await?, Vec::new()))
             }
             Err(error) => Err(error),

@@ -1,9 +1,9 @@
 //! One pass over one resource: guard, observe, plan, apply, step, assess, status, next.
 
-mod leaving;
+mod deletion;
 mod objects;
 pub mod refused;
-mod telling;
+mod reporting;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use tf_plan::{
     step::Step,
 };
 
-use self::{objects::with_answers, refused::Refused, telling::is_recorded};
+use self::{objects::with_answers, refused::Refused, reporting::is_recorded};
 use crate::{
     apply::{Applier, ApplyError},
     drainer::{self, Drainer},
@@ -183,7 +183,7 @@ impl<C: Component> Reconciler<C> {
     async fn pass(&self, key: &Key, cr: &Arc<C::Cr>, failures: u32) -> (&'static str, Next) {
         let subject = self.subject(key, cr);
         if cr.meta().deletion_timestamp.is_some() {
-            return ("deleting", self.say_goodbye(&subject).await);
+            return ("deleting", self.finalize(&subject).await);
         }
         match self.finalizer.ensure(key, cr.meta()).await {
             Ok(false) => {}

@@ -21,9 +21,9 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     identity::Requests,
-    inputs::Inputs,
     lock::lock,
     object::{Key, api_resource},
+    referenced_objects::Inputs,
     watch::{Board, Cache, Child, Context, PeerEntry, PodEntry, Primary, Refusal, State},
 };
 

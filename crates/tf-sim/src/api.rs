@@ -267,7 +267,7 @@ impl Api {
                 Err(error) => failed(&error),
             },
             ("GET", _, Some(id)) => self.read(id).await.unwrap_or_else(|error| failed(&error)),
-            // Names are claimed there, and a list takes long without it (config-daemons-observed).
+            // Names are claimed there, and a list takes long without it (docs/upstream/observed.md#stores).
             (method, ..) if method != "GET" && !self.status.is_up(Peer::Zookeeper) => no_zookeeper(),
             ("DELETE", _, Some(id)) => self.delete(id).await.unwrap_or_else(|error| failed(&error)),
             (method, path, _) => {

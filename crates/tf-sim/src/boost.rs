@@ -1,5 +1,5 @@
-//! A file as Boost's parser of options reads it (tf-components 1.3): `#` begins a comment anywhere, names are told apart by case, an option
-//! that is no list stands there once. Some daemons end at an option that they do not know, others ignore it.
+//! A file as Boost's parser of options reads it (docs/upstream/files.md#boost): `#` begins a comment anywhere, names are told apart by case, an
+//! option that is no list stands there once. Some daemons end at an option that they do not know, others ignore it.
 
 use std::collections::BTreeMap;
 

@@ -195,7 +195,7 @@ impl Started {
         // Members of the API come to the database one after the other, and say nothing of it before (seen).
         let mut peers = vec![Peer::Zookeeper];
         peers.extend([Peer::Cassandra, Peer::RabbitMq].into_iter().filter(|_| daemon != Daemon::Api));
-        // Without collectors nobody waits for one (tf-components 1.9).
+        // Without collectors nobody waits for one (docs/upstream/daemons.md#without-collectors).
         peers.extend((!options.collectors.is_empty()).then_some(Peer::Collector));
         peers.extend((daemon != Daemon::Api).then_some(Peer::ApiServer));
         peers.extend(options.guard.as_ref().map(|_| Peer::Keystone));

@@ -1,5 +1,5 @@
 //! contrail-schema and contrail-svc-monitor: one of all members is elected in ZooKeeper and works, the others wait and open no port
-//! (tf-components 3.2).
+//! (docs/upstream/daemons.md#standbys).
 
 use std::{
     sync::{Arc, OnceLock},

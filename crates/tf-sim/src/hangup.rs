@@ -1,4 +1,5 @@
-//! What a daemon reads again when it gets SIGHUP (tf-components 1.10). Every other one ends, as any process does that has not said what to do then.
+//! What a daemon reads again when it gets SIGHUP (docs/upstream/daemons.md#sighup). Every other one ends, as any process does that has not said what
+//! to do then.
 
 use tokio::{
     signal::unix::{SignalKind, signal},

@@ -145,7 +145,7 @@ pub async fn listen(address: (IpAddr, u16)) -> Result<TcpListener, Exit> {
     listener.map_err(|error| exception(format!("OSError: bind {}:{}: {error}", address.0, address.1)))
 }
 
-/// Answers whoever connects. A certificate that cannot be read costs the connection, not the daemon (config-daemons-observed).
+/// Answers whoever connects. A certificate that cannot be read costs the connection, not the daemon (docs/upstream/observed.md#certificates).
 pub async fn serve<F, A>(listener: TcpListener, pair: Option<Pair>, server: Server, answer: F)
 where
     F: Fn(Question) -> A + Clone + Send + Sync + 'static,
@@ -285,7 +285,7 @@ pub async fn call(host: &str, port: u16, call: &Call<'_>) -> Result<StatusCode> 
 }
 
 /// What is told with a status.
-pub struct Told {
+pub struct AgentReport {
     /// The status.
     pub status: StatusCode,
     /// The token that Keystone gives, if it gives one.
@@ -314,7 +314,7 @@ pub async fn ask(
     port: u16,
     tls: Option<&Arc<ClientConfig>>,
     request: Request<Full<Bytes>>,
-) -> Result<Told> {
+) -> Result<AgentReport> {
     let patience = Patience { connection: PATIENCE, answer: PATIENCE };
     timeout(PATIENCE, ask_within(host, port, tls, request, patience)).await.context("no answer")?
 }
@@ -329,7 +329,7 @@ pub async fn ask_within(
     tls: Option<&Arc<ClientConfig>>,
     mut request: Request<Full<Bytes>>,
     patience: Patience,
-) -> Result<Told> {
+) -> Result<AgentReport> {
     request.headers_mut().insert(hyper::header::HOST, HeaderValue::from_str(host)?);
     let stream = open(host, port, tls, patience.connection).await?;
     let asked = async {
@@ -338,7 +338,7 @@ pub async fn ask_within(
         let status = response.status();
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("an answer that does not end: {error}"))?.to_bytes();
-        Ok(Told { status, token, body })
+        Ok(AgentReport { status, token, body })
     };
     timeout(patience.answer, asked).await.map_err(|_| ReadTimeout(patience.answer))?
 }

@@ -1,8 +1,8 @@
 //! Plays the daemons of Tungsten Fabric where they cannot be had: in the laboratory, whose nodes are real and whose stores are.
 //!
 //! It is called as a daemon is, reads what the daemon reads, and refuses what the daemon was seen to refuse
-//! (config-daemons-observed, tf-components 1.3 and 1.4): separators, `%`, spellings of booleans, exit codes. Then it connects to every
-//! store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
+//! (docs/upstream/observed.md#options, docs/upstream/files.md#files-of-the-daemons): separators, `%`, spellings of booleans, exit codes. Then it
+//! connects to every store that the files name, with the certificates and logins they give, and tells on its introspect port how that went.
 //!
 //! kube-manager it plays as far as that goes without objects of the config API ([`kubernetes`]). The vRouter agent it plays as far as that goes without the kernel module ([`vrouter`]), control nodes and DNS without routes and names
 //! ([`control`]), the web UI without pages ([`webui`]), those of analytics without messages and queries ([`analytics`]).

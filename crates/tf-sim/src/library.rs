@@ -1,5 +1,5 @@
 //! What a client of the config API goes by: `vnc_api_lib.ini` and what the daemon brings itself (upstream `vnc_api.py`). Without an authority in
-//! the file it does not get through TLS (config-daemons-observed).
+//! the file it does not get through TLS (docs/upstream/observed.md#certificates).
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
 //! What the files say to contrail-api, contrail-schema, contrail-svc-monitor and contrail-device-manager, by the parsers of each value
-//! (config-daemons-observed, tf-components 1.3 to 1.5). Unknown options are ignored, as by the daemons.
+//! (docs/upstream/observed.md#options, docs/upstream/files.md#files-of-the-daemons). Unknown options are ignored, as by the daemons.
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -282,7 +282,7 @@ impl Values {
         Brought { login: login.map(|(option, default)| read(option, default)), ..Brought::default() }
     }
 
-    /// What the parser of arguments checks itself (tf-components 1.3).
+    /// What the parser of arguments checks itself (docs/upstream/files.md#configparser).
     fn ranges(&self) -> Result<(), Exit> {
         for (option, range) in [("max_bytes", 5_000_000..=50_000_000), ("backup_count", 10..=100)] {
             let Some(value) = self.0.get(option) else { continue };

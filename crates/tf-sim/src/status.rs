@@ -1,4 +1,4 @@
-//! What a daemon says of its connections: NodeStatus (tf-components 1.9).
+//! What a daemon says of its connections: NodeStatus (docs/upstream/daemons.md#nodestatus).
 
 use std::{
     collections::BTreeMap,

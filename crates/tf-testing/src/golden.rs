@@ -11,8 +11,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tf_api::{
     Managed,
-    contract::{Contract, invariants},
+    contract::{self, Contract},
 };
+use tf_config_api::decide::decide;
 use tf_plan::{
     assess::{Applied, Outcome, Situation, assess},
     component::Component,
@@ -20,12 +21,12 @@ use tf_plan::{
     object::{CONFIG_MAP, SECRET},
     observed::Observed,
     plan::Plan,
-    procedure::Told,
-    registration::{self, Progress, Registration, decide::decide},
+    procedure::AgentReport,
+    registration::{self, Progress, Registration},
     step::Step,
 };
 
-use crate::laws::{self, security};
+use crate::invariants::{self, security};
 
 /// Runs every situation below `testdata` of a crate. `root` is the crate's folder.
 ///
@@ -68,7 +69,7 @@ fn check_case<C: Component>(case: &Path) -> Option<Plan> {
     let name = case.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (cr, observed) = read::<C::Cr>(case);
     let result = C::plan(&cr, &observed);
-    laws::check::<C>(&name, &cr, &observed, &result);
+    invariants::check::<C>(&name, &cr, &observed, &result);
     let result = result.map(unregistered);
     let text = render(&cr, &observed, C::AVAILABILITY, C::told(&cr, &observed), &result);
     let mut settings = insta::Settings::new();
@@ -102,7 +103,7 @@ fn render<Cr: Managed>(
     cr: &Cr,
     observed: &Observed<Cr>,
     availability: tf_plan::plan::Availability,
-    told: Option<Told>,
+    told: Option<AgentReport>,
     result: &Result<Plan, NotReady>,
 ) -> String {
     let applied = Applied::default();
@@ -124,7 +125,7 @@ fn render<Cr: Managed>(
         now: observed.now,
         outcome,
     });
-    invariants::check(&assessment.contract, generation).unwrap_or_else(|violation| panic!("{violation}"));
+    contract::invariants::check(&assessment.contract, generation).unwrap_or_else(|violation| panic!("{violation}"));
     let mut text = String::new();
     conditions(&mut text, &assessment.contract);
     let status = Contract { conditions: Vec::new(), ..assessment.contract };

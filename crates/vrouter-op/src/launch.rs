@@ -1,4 +1,5 @@
-//! How the node agent runs the daemons of a node: command lines (tf-components 3.5 and 8.1), the files that they read, when they serve.
+//! How the node agent runs the daemons of a node: command lines (docs/upstream/vrouter.md#agent-file, docs/upstream/config.md#command-lines), the
+//! files that they read, when they serve.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +8,11 @@ use tf_agent_api::{
     node,
 };
 use tf_api::ports;
-use tf_plan::{
-    component::Agents,
-    keystone,
+use tf_contrail::{
     nodemanager::{self, NodeType},
-    not_ready::NotReady,
     sandesh, vnc_api,
 };
+use tf_plan::{component::Agents, keystone, not_ready::NotReady};
 
 use crate::{
     config::{agent, clients, cni, qos},
@@ -26,7 +25,7 @@ use crate::{
 /// What the agent and the node manager show and trust. The agent's container gets it.
 const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
 /// The interface without which the agent ends at once. The kernel module makes it, on behalf of the image's own procedure
-/// (tf-components 8.1 and 8.2).
+/// (docs/upstream/vrouter.md#vhost0).
 const VHOST0: &str = "/sys/class/net/vhost0";
 
 /// The launch file of a container's daemon.
@@ -99,12 +98,12 @@ fn vrouter_agent(
     launch.lists = Some(Lists::of(&["servers", "collectors"]));
     launch.patience = Some(PATIENCE);
     launch.agent = agents.api()?;
-    // It never reads them again (tf-components 1.10).
+    // It never reads them again (docs/upstream/daemons.md#certificates).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     Ok(launch)
 }
 
-/// It ends where `vhost0` is not up (tf-components 3.5), so it waits for it, too.
+/// It ends where `vhost0` is not up (docs/upstream/config.md#node-manager), so it waits for it, too.
 fn node_manager(services: &Services) -> Launch {
     let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Vrouter.name())];
     let mut awaits = certificates();

@@ -29,7 +29,7 @@ use tf_plan::{
     object::{CONFIG_MAP, DAEMON_SET, Kind, SECRET, SERVICE_ACCOUNT},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{Told, told_of_nodes},
+    procedure::{AgentReport, told_of_nodes},
     references::References,
 };
 
@@ -96,7 +96,7 @@ impl component::Component for Component {
         plan::agents(cr, &Parameters::of(cr, None).ok()?).ok()
     }
 
-    fn told(_: &Vrouter, observed: &Observed<Vrouter>) -> Option<Told> {
+    fn told(_: &Vrouter, observed: &Observed<Vrouter>) -> Option<AgentReport> {
         told_of_nodes(pods::AGENT, observed)
     }
 

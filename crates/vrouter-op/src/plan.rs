@@ -17,6 +17,10 @@ use tf_api::{
     contract::{ConditionType, Draft, Reason},
     names,
 };
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    sandesh, vnc_api,
+};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -29,16 +33,14 @@ use tf_plan::{
     component::Agents,
     dependency::{self, Dependency, Need},
     hibernation, images, keystone,
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     object::{CONFIG_MAP, Kind, Object},
     observed::{Observed, Pod},
     placement,
     plan::{Plan, Rollout},
-    procedure, sandesh,
+    procedure,
     secret::SecretData,
     selection::{Offer, Selection, Uses},
-    vnc_api,
 };
 
 use crate::{

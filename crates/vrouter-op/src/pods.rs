@@ -1,9 +1,8 @@
 //! Containers and volumes of the pods.
 //!
 //! Only what works on the node itself is privileged: the kernel module's installer and the agent. No
-//! container has a hook that runs when it stops, so established flows go on until the next agent starts (tf-components 11,
-//! trap 16). The plugin's executable is placed by an init container; the configuration that makes
-//! the kubelet use it by the agent, once it serves (`Launch::cni`).
+//! container has a hook that runs when it stops, so established flows go on until the next agent starts (docs/upstream/vrouter.md#stop). The plugin's
+//! executable is placed by an init container; the configuration that makes the kubelet use it by the agent, once it serves (`Launch::cni`).
 
 use std::collections::BTreeMap;
 
@@ -18,6 +17,7 @@ use tf_agent_api::{host::PREFLIGHT, node};
 use tf_api::{
     Vhost0, Vrouter, VrouterConfiguration, common::Container as Listed, contract::Reason, ports, schema::Port,
 };
+use tf_contrail::nodemanager::{self, NodeType};
 use tf_plan::{
     build::{
         identity::Identity,
@@ -27,7 +27,6 @@ use tf_plan::{
     cluster::{Cluster, Platform},
     hash,
     images::{self, Builtin, Chosen, ImageOverrides, Release},
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
 };
 
@@ -577,7 +576,7 @@ fn is_interface(name: &str) -> bool {
     name.len() <= LONGEST_INTERFACE && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-@".contains(&byte))
 }
 
-/// It reads the statistics of load balancers from below the agent's directory (tf-components 3.5).
+/// It reads the statistics of load balancers from below the agent's directory (docs/upstream/config.md#node-manager).
 fn node_manager(chosen: &Chosen) -> Daemon {
     let mut daemon = nodemanager::daemon(chosen, NodeType::Vrouter, LOGS);
     daemon.mounts.push(mount(STATE, STATE_DIR));

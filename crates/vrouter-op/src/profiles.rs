@@ -210,7 +210,7 @@ fn mappings_of(sriov: &SriovProfile) -> Vec<VirtualFunctionMapping> {
     mappings.map(|it| VirtualFunctionMapping { number_of_vfs: it.number_of_vfs.or(number), ..it }).collect()
 }
 
-/// Mappings as lists, an item for each interface (tf-components 8.1).
+/// Mappings as lists, an item for each interface (docs/upstream/vrouter.md#sr-iov).
 fn of_mappings(mappings: &BTreeMap<String, (VirtualFunctionMapping, &str)>) -> Result<Vec<Setting>, NotReady> {
     let counts: Vec<Option<u32>> = mappings.values().map(|(mapping, _)| mapping.number_of_vfs).collect();
     let has_counts = counts.iter().any(Option::is_some);

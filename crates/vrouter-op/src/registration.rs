@@ -1,5 +1,5 @@
 //! What agents are in the config API: each a virtual-router by the agent's own name and address, and in it the interface `vhost0` in the
-//! network between the nodes (tf-components 10.5; upstream `provision_vrouter.py`).
+//! network between the nodes (docs/upstream/config-api.md#virtual-router; upstream `provision_vrouter.py`).
 //!
 //! Who an agent is, its node agent reads from its file. As long as no agent of the resource can be asked it is taken for who its Node is,
 //! unless the spec says that it may be another one. Nothing here waits for an agent to serve: it cannot before it is registered.
@@ -12,19 +12,21 @@ use tf_api::{
     Vrouter,
     contract::{ConditionType, Endpoint, Protocol, Reason},
 };
+use tf_config_api::{
+    decide::{Scope, Wanted, Within},
+    record::{FqName, Ownership, Property, Record, Reference, Setting},
+    types::{self, SUB_CLUSTER, VIRTUAL_MACHINE_INTERFACE, VIRTUAL_NETWORK, VIRTUAL_ROUTER},
+};
 use tf_plan::{
     connection::Connection,
     not_ready::NotReady,
     observed::{Node, Observed, Pod},
     plan::Plan,
     registration::{
+        self,
         client::{self, Client},
-        decide::{Scope, Wanted, Within},
-        mark::Owner,
-        record::{FqName, Ownership, Property, Record, Reference, Setting},
-        types::{self, SUB_CLUSTER, VIRTUAL_MACHINE_INTERFACE, VIRTUAL_NETWORK, VIRTUAL_ROUTER},
     },
-    reports::{Clarity, Reports},
+    reports::{AgentCoverage, Reports},
 };
 
 use crate::{
@@ -93,7 +95,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
     let wanted = world.wanted(&agents)?;
     Client { connection: &connection, endpoint: API }.register(plan, world.cr, world.observed, wanted);
     if let Some(registration) = &mut plan.registration {
-        registration.is_early = Reports::of_observed(world.observed).clarity() == Clarity::Unheard;
+        registration.is_early = Reports::of_observed(world.observed).clarity() == AgentCoverage::Polling;
     }
     Ok(())
 }
@@ -121,7 +123,7 @@ impl World<'_> {
     /// that is not as long as its agent serves.
     fn agents(&self, nodes: &[Node], pods: &[Pod]) -> Agents {
         let reports = Reports::of_observed(self.observed);
-        let is_blind = reports.clarity() == Clarity::Blind;
+        let is_blind = reports.clarity() == AgentCoverage::Unobserved;
         let on: BTreeMap<&str, &Pod> = pods.iter().filter_map(|pod| Some((pod.node.as_deref()?, pod))).collect();
         let mut agents = Agents::default();
         for node in nodes {
@@ -182,7 +184,7 @@ impl World<'_> {
         }
         let scope = |kind, within, refers: &[_]| Scope { kind, within, refers: refers.to_vec(), may_stay: true };
         Ok(Wanted {
-            owner: Owner::of(self.cr),
+            owner: registration::owner(self.cr),
             scopes: vec![
                 scope(VIRTUAL_ROUTER, Within::Object(types::system()), &[SUB_CLUSTER]),
                 scope(VIRTUAL_MACHINE_INTERFACE, Within::Ours(VIRTUAL_ROUTER), &[VIRTUAL_NETWORK]),

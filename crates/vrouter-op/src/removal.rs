@@ -20,7 +20,7 @@ use tf_plan::{
     object::Object,
     observed::{Node, Observed, Pod},
     placement,
-    plan::{Farewell, Mark, Plan},
+    plan::{Finalization, Mark, Plan},
 };
 
 use crate::{
@@ -57,7 +57,7 @@ pub fn complete(
         let nodes = all.leaving.len();
         let list = format!("kubectl get nodes -l {}={}", names::LABEL_VROUTER, owner(cr));
         let waits = all.waits().map(|waits| if nodes > NAMED { format!("{waits} ({list})") } else { waits });
-        plan.farewell = Some(Farewell { objects, waits, marks: all.marks, nodes });
+        plan.finalization = Some(Finalization { objects, waits, marks: all.marks, nodes });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The services that agents talk to, live or as they were last known.
 //!
-//! All of them are optional: an agent retries for ever (tf-components 1.12), so a vRouter comes up without any. That makes
+//! All of them are optional: an agent retries for ever (docs/upstream/daemons.md#start-order), so a vRouter comes up without any. That makes
 //! them dangerous too, because a reference that cannot be resolved for a moment must not empty the list of control nodes on
 //! every node of the cluster. So what is in use is kept in a ConfigMap of the resource, and used again whenever nothing
 //! better is known (consumer rule 2 of the status contract). Who has no such ConfigMap yet waits until it can be seen what there is.
@@ -15,14 +15,13 @@ use tf_api::{
     ports,
 };
 use tf_config_files::url::authority;
+use tf_contrail::{sandesh, services::dependency};
 use tf_plan::{
     build::identity::Identity,
     connection::Connection,
     dependency::{Dependency, Need, Resolved, endpoint_of_map},
     foreign::{Foreign, Service},
     not_ready::NotReady,
-    sandesh,
-    services::dependency,
 };
 
 use crate::parameters::{Name, Parameters};

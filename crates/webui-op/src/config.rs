@@ -1,5 +1,5 @@
-//! `config.global.js` and `contrail-webui-userauth.js` (tf-components 6), under the names that the stock image gives them. Both hold passwords
-//! and go to the Secret.
+//! `config.global.js` and `contrail-webui-userauth.js` (docs/upstream/web-ui.md#files), under the names that the stock image gives them. Both hold
+//! passwords and go to the Secret.
 //!
 //! What is not written is what upstream's `default.config.global.js` has: the programs fill in what they miss. So without Analytics nothing is
 //! said of it, and its pages find nobody on the loopback address.

@@ -1,8 +1,8 @@
-//! How the node agent runs the daemons of a member: command lines (tf-components 6), the files that they read, when they serve.
+//! How the node agent runs the daemons of a member: command lines (docs/upstream/web-ui.md#servers), the files that they read, when they serve.
 //!
 //! The web server opens its port when it has found Redis and agreed on the secret of its sessions there, and goes on without it: then nobody can
 //! log in, so the agent asks Redis, too. The job server opens that of its jobs when it has found Redis. Neither reads anything again that
-//! matters, and none takes a signal for it (tf-components 1.10), so they are started anew for whatever changes.
+//! matters, and none takes a signal for it (docs/upstream/daemons.md#sighup), so they are started anew for whatever changes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,7 +15,7 @@ use tf_plan::{component::Agents, keystone};
 
 use crate::{config, containers::WEB, login::Login, services::Services};
 
-/// Where the images have the program (tf-components 6).
+/// Where the images have the program (docs/upstream/images.md#programs).
 const PROGRAM: &str = "/usr/src/contrail/contrail-web-core";
 /// File with the password of Redis.
 pub const REDIS_PASSWORD: &str = "redis-password";

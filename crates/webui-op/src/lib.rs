@@ -26,7 +26,7 @@ use tf_plan::{
     object::{CONFIG_MAP, Kind, POD_DISRUPTION_BUDGET, SECRET, SERVICE, SERVICE_ACCOUNT, STATEFUL_SET},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -39,7 +39,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = Webui;
 
-    /// Members are independent of each other (tf-components 1.11).
+    /// Members are independent of each other (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -101,7 +101,7 @@ impl component::Component for Component {
         Some(plan::agents(cr, cluster_domain))
     }
 
-    fn told(cr: &Webui, observed: &Observed<Webui>) -> Option<Told> {
+    fn told(cr: &Webui, observed: &Observed<Webui>) -> Option<AgentReport> {
         procedure::MEMBERS.told(cr, observed)
     }
 

@@ -1,8 +1,8 @@
 //! Who may log in: whoever Keystone knows, or else one user.
 //!
-//! Name and password of that user are those that the spec has for Keystone's administrator, as with the Go tf-operator (peer-operator 7.1).
-//! That one had the same password for every installation where the spec has none; here one is generated, and kept in a Secret of the
-//! operator's own.
+//! Name and password of that user are those that the spec has for Keystone's administrator, as with the Go tf-operator
+//! (docs/upstream/go-operator.md#keystone). That one had the same password for every installation where the spec has none; here one is generated, and
+//! kept in a Secret of the operator's own.
 
 use tf_api::{Managed as _, Webui, contract::Reason, schema::Sensitive};
 use tf_plan::{

@@ -8,12 +8,12 @@ use tf_api::{
     ports,
 };
 use tf_config_files::url;
+use tf_contrail::services::{CQL, Cassandra, dependency, unusable};
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved, SecretUse},
     foreign::{File, Foreign, Service},
     not_ready::NotReady,
-    services::{CQL, Cassandra, dependency, unusable},
 };
 
 /// REST of Config, and of Analytics.

@@ -1,7 +1,7 @@
 //! Files of a ZooKeeper server.
 //!
 //! The static file has nothing about other members; those are listed in the dynamic file, which ZooKeeper
-//! itself rewrites at a reconfiguration (stateful-services 2.1). The node agent copies both to the data directory before each
+//! itself rewrites at a reconfiguration (docs/upstream/zookeeper.md#reconfiguration). The node agent copies both to the data directory before each
 //! start, since a server that is told to go on from an old list may find none of its peers (pravega #94).
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ const ROOT: &str = "  <root level=\"INFO\">\n";
 const INDISCREET: [&str; 2] =
     ["org.apache.zookeeper.server.PrepRequestProcessor", "org.apache.zookeeper.server.ZooKeeperServer"];
 
-/// Seconds that a server has to end what it is doing; it takes less than one (stateful-services 2.1).
+/// Seconds that a server has to end what it is doing; it takes less than one (docs/upstream/zookeeper.md#restarts).
 const STOP_SECONDS: u32 = 60;
 /// Four-letter words that probes and people need. None of them changes anything.
 const FOUR_LETTER_WORDS: &str = "conf,isro,mntr,ruok,srvr,stat";
@@ -172,7 +172,7 @@ pub fn server(spec: &ZookeeperConfiguration, address: &str) -> Server {
 }
 
 /// How the agent runs the server: by the script of ZooKeeper's own distribution, which every image has on its `PATH`
-/// (tf-components 2.2). `ensemble` is the uid of the resource.
+/// (docs/upstream/images.md#programs). `ensemble` is the uid of the resource.
 ///
 /// # Errors
 /// When a value cannot be expressed in the file.

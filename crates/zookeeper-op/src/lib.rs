@@ -23,7 +23,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::Plan,
-    procedure::{Told, told},
+    procedure::{AgentReport, told},
 };
 
 /// Name of the operator.
@@ -68,7 +68,7 @@ impl component::Component for Component {
         Some(plan::agents(cr, cluster_domain))
     }
 
-    fn told(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Option<Told> {
+    fn told(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Option<AgentReport> {
         told(plan::DAEMON, cr, observed)
     }
 

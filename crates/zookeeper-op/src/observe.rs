@@ -9,7 +9,7 @@ use tf_plan::{
     members::{self, SizeRule},
     observed::{Node, Observed, Pod},
     placement::Placement,
-    reports::{Clarity, Reports, pod_of},
+    reports::{AgentCoverage, Reports, pod_of},
     rollout::Change,
 };
 
@@ -21,7 +21,7 @@ use crate::{
 /// Members, pods and nodes as they were seen.
 pub struct Sight<'a> {
     /// How much is known.
-    pub clarity: Clarity,
+    pub clarity: AgentCoverage,
     /// Pods of the ensemble, with what their agents say.
     pub reports: Reports<'a>,
     wanted: usize,
@@ -59,7 +59,7 @@ impl<'a> Sight<'a> {
         let foreign: BTreeMap<u32, bool> = recorded.iter().filter_map(|member| foreign(member, pods)).collect();
         let is_dark = !foreign.is_empty() && !facts.values().any(|facts| facts.serving);
         Self {
-            clarity: if is_dark { Clarity::Blind } else { reports.clarity() },
+            clarity: if is_dark { AgentCoverage::Unobserved } else { reports.clarity() },
             reports,
             wanted: common
                 .replicas
@@ -186,7 +186,7 @@ pub fn list(
     list
 }
 
-/// The same, with the member itself: one that joins has to be in its own list (stateful-services 2.1).
+/// The same, with the member itself: one that joins has to be in its own list (docs/upstream/zookeeper.md#reconfiguration).
 pub fn with_itself(list: &Servers, member: &MemberStatus, entry: impl Fn(&str) -> Server) -> Servers {
     let mut list = list.clone();
     list.servers.entry(member.id).or_insert_with(|| entry(&member.address));

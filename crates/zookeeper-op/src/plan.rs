@@ -13,6 +13,7 @@ use tf_api::{
     contract::{MemberStatus, Protocol, Reason},
     kinds::{CertificatesMode, ClientAuthentication, Modes, PlainClients, QuorumTlsMode},
 };
+use tf_contrail::nodemanager::NodeType;
 use tf_plan::{
     adoption,
     build::{
@@ -26,11 +27,10 @@ use tf_plan::{
     hibernation,
     images::Builtin,
     members::{self, Identities, Joining, Leaving, Membership, SizeRule},
-    nodemanager::NodeType,
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    reports::Clarity,
+    reports::AgentCoverage,
 };
 
 use crate::{
@@ -41,7 +41,7 @@ use crate::{
     ports, procedure, quorum_tls,
 };
 
-/// Larger ensembles write more slowly and tolerate no loss that matters here (tf-components 1.11).
+/// Larger ensembles write more slowly and tolerate no loss that matters here (docs/upstream/daemons.md#members).
 const RULE: SizeRule = SizeRule::OddUpTo(5);
 /// Key of the generated Secret.
 pub const PASSWORD: &str = "password";
@@ -176,7 +176,7 @@ fn changing(cr: &Zookeeper) -> Option<String> {
 
 /// What is to be done about the members; none while the kubelet's word is all there is, or they are being founded.
 fn decided(sight: &Sight<'_>) -> Option<Decision> {
-    let is_known = sight.clarity == Clarity::Clear && sight.is_founded();
+    let is_known = sight.clarity == AgentCoverage::Complete && sight.is_founded();
     is_known.then(|| decide(&sight.situation(&sight.seats(|_| None))))
 }
 

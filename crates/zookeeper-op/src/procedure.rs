@@ -21,7 +21,7 @@ use tf_plan::{
     observed::{Observed, Pod},
     plan::Plan,
     procedure,
-    reports::{self, Clarity, pod_of},
+    reports::{self, AgentCoverage, pod_of},
     step::{self, Request, Target},
 };
 
@@ -67,7 +67,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
         if sight.is_founded() {
             plan.held = plan.held.take().map(|(_, why)| (Reason::ReplicasUnavailable, why));
         }
-        if sight.clarity == Clarity::Unheard {
+        if sight.clarity == AgentCoverage::Polling {
             // What one may conclude from the kubelet's word alone is not for an ensemble that can be asked.
             plan.step = None;
             // Nor that a change is through which was not.

@@ -1,6 +1,6 @@
 //! How generic tools (Flux, Helm 4, Argo-like ones) read a resource: the rules of kstatus for custom resources.
 //!
-//! After `kubernetes-sigs/cli-utils/pkg/kstatus/status`, as noted in `reference/distribution.md` 1.2.
+//! After `kubernetes-sigs/cli-utils/pkg/kstatus/status` (docs/upstream/kubernetes.md#kstatus).
 
 use serde_json::{Value, json};
 

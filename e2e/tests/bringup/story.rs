@@ -92,7 +92,7 @@ pub struct Story {
     pub excess: Vec<String>,
 }
 
-/// Told once, also when it does not come to its end.
+/// AgentReport once, also when it does not come to its end.
 static STORY: OnceCell<Result<Story>> = OnceCell::const_new();
 
 /// The story, told on first request.

@@ -29,12 +29,12 @@ async fn a_pod_has_its_last_word_before_it_is_ended() -> Result<()> {
     load_tools(&lab).await?;
     let volume = "volumes: [{name: words, hostPath: {path: /var/lib/words, type: DirectoryOrCreate}}]";
     let container = "volumeMounts: [{name: words, mountPath: /words}]
-    lifecycle: {preStop: {exec: {command: [sh, -c, 'sleep 2; echo farewell >/words/last']}}}";
+    lifecycle: {preStop: {exec: {command: [sh, -c, 'sleep 2; echo finalization >/words/last']}}}";
     let pod = run_with(&lab, "speaker", "node-2", "sleep 600", volume, container).await?;
     let pods: Api<Pod> = Api::default_namespaced(lab.client().await?);
     pods.delete("speaker", &DeleteParams::default()).await?;
     gone(&pods, &pod, SOON).await?;
     let words = lab.real_nodes()?.node("node-2")?.run("cat", &["/var/lib/words/last"]).await?;
-    assert_eq!(words, "farewell\n");
+    assert_eq!(words, "finalization\n");
     Ok(())
 }

@@ -35,7 +35,7 @@ pub const NAMESPACE: &str = "tf";
 pub const BRING_UP: Duration = Duration::from_mins(4);
 /// For all servers, one after the other. Those in Java take longest.
 pub const ROLL: Duration = Duration::from_mins(10);
-/// How long a status may say what is no longer so (stateful-services 6.1, I4).
+/// How long a status may say what is no longer so (docs/testing.md#long-runs).
 pub const HONEST_WITHIN: Duration = Duration::from_secs(10);
 /// Kubelets take a minute to bring a changed ConfigMap into a pod, and a rotation changes it three times.
 const ROTATION: Duration = Duration::from_mins(9);

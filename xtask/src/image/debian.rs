@@ -55,7 +55,7 @@ impl Base {
         ]
         .map(str::to_owned)
         .into();
-        // As in the images of the release (tf-components 1.1).
+        // As in the images of the release (docs/upstream/images.md#user).
         let account = format!("contrail:x:{USER}:{USER}::/var/lib/contrail:/usr/sbin/nologin");
         arguments.push(format!(r#"--customize-hook=echo {account} >> "$1/etc/passwd""#));
         arguments.push(format!(r#"--customize-hook=echo contrail:x:{USER}: >> "$1/etc/group""#));

@@ -1,4 +1,5 @@
-//! `contrail-collector.conf` and `contrail-analytics-api.conf` (tf-components 7.1 and 7.2). Both hold passwords and go to the Secret.
+//! `contrail-collector.conf` and `contrail-analytics-api.conf` (docs/upstream/analytics.md#collector, docs/upstream/analytics.md#analytics-api). Both
+//! hold passwords and go to the Secret.
 //!
 //! What older tools render and the collector ignores is left out, and so are thresholds that are its own. It opens the port for structured
 //! syslog only where a file says so: none does, because whoever reaches that port may write.
@@ -15,11 +16,13 @@ use tf_config_files::{
     Settings as _, Unrepresentable,
     url::authority,
 };
+use tf_contrail::{
+    sandesh,
+    services::{Cassandra, Login, configdb},
+};
 use tf_plan::{
     foreign::{File, Foreign},
     keystone::Keystone,
-    sandesh,
-    services::{Cassandra, Login, configdb},
 };
 
 use crate::{
@@ -71,7 +74,7 @@ impl Cluster<'_> {
         let Self { spec, services, .. } = self;
         let mut file = Ini::boost(COLLECTOR_FILE);
         let defaults = file.section("DEFAULT");
-        // The daemon finds its name by the address; the option is for people (tf-components 1.14).
+        // The daemon finds its name by the address; the option is for people (docs/upstream/daemons.md#names).
         defaults.set("hostip", &member.address).set("hostname", &member.node);
         let log = format!("{LOG_DIR}/contrail-collector.log");
         config::common(defaults, spec.collector_introspect_port, self.log_level, &log);

@@ -2,11 +2,13 @@
 
 use tf_agent_api::node;
 use tf_api::{AnalyticsConfiguration, schema::Port};
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    services::COLLECTOR as COLLECTOR_ENDPOINT,
+};
 use tf_plan::{
     build::pod::Daemon,
     images::{Builtin, Chosen},
-    nodemanager::{self, NodeType},
-    services::COLLECTOR as COLLECTOR_ENDPOINT,
 };
 
 use crate::{

@@ -1,16 +1,16 @@
-//! Whether there is a database of analytics, and which: collectors store nothing where nobody could ask for it (tf-components 7, the
-//! part with the database is optional), and wait for ever for a database that is not there (tf-components 11, trap 13).
+//! Whether there is a database of analytics, and which: collectors store nothing where nobody could ask for it (the part with the database is
+//! optional), and wait for ever for a database that is not there (docs/upstream/analytics.md#database).
 
 use tf_api::{
     Analytics, Managed as _,
     contract::{ConditionType, Draft, Reason},
     kinds::{CASSANDRA, QUERY_ENGINE},
 };
+use tf_contrail::services::{CQL, dependency};
 use tf_plan::{
     dependency::{Dependency, Need, wait_to_see},
     not_ready::NotReady,
     observed::Observed,
-    services::{CQL, dependency},
 };
 
 /// The Cassandra that the Go tf-operator kept analytics in.

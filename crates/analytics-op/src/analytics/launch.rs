@@ -1,11 +1,13 @@
-//! How the node agent runs the daemons of a member: command lines (tf-components 7.1 and 7.2), the files that they read, when they serve.
+//! How the node agent runs the daemons of a member: command lines (docs/upstream/analytics.md#daemons-of-analytics), the files that they
+//! read, when they serve.
 //!
 //! The collector serves when NodeStatus says `Functional`. To the API that would be too much: it is not while one Redis of any node is away,
 //! and answers all the same, so an answer counts, and what it is not connected to is told.
 
 use tf_agent_api::launch::{Identity, OnChange, Probe, Relay, Unusable, one_worker, port};
 use tf_api::schema::Port;
-use tf_plan::{component::Agents, keystone, sandesh};
+use tf_contrail::sandesh;
+use tf_plan::{component::Agents, keystone};
 
 use super::config::{API_FILE, COLLECTOR_FILE, Cluster};
 use crate::{
@@ -39,7 +41,7 @@ pub fn api(cluster: &Cluster<'_>, agents: &Agents) -> Result<String, Unusable> {
     // It takes another one as all daemons with this port do (upstream `sandesh_req_impl.py`, `SandeshReqImpl`).
     launch.level = Some(sandesh::level(cluster.log_level, cluster.spec.analytics_introspect_port)?);
     launch.agent = agents.api()?;
-    // It never reads them again (tf-components 1.10).
+    // It never reads them again (docs/upstream/daemons.md#certificates).
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     launch.render()
 }

@@ -20,7 +20,7 @@ use tf_plan::{
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::Told,
+    procedure::AgentReport,
     references::References,
 };
 
@@ -32,7 +32,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = Analytics;
 
-    /// Daemons report to any collector, and every member serves the whole API (tf-components 1.11).
+    /// Daemons report to any collector, and every member serves the whole API (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -72,7 +72,7 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Analytics, observed: &Observed<Analytics>) -> Option<Told> {
+    fn told(cr: &Analytics, observed: &Observed<Analytics>) -> Option<AgentReport> {
         members(containers::API).told(cr, observed)
     }
 

@@ -7,6 +7,11 @@ use tf_api::{
     contract::{ConditionType, Draft, Protocol},
     kinds::ANALYTICS_ALARM,
 };
+use tf_config_api::types::{ANALYTICS_NODE, DATABASE_NODE};
+use tf_contrail::{
+    nodemanager::{self, NodeType},
+    services::{COLLECTOR as COLLECTOR_ENDPOINT, CQL, Cassandra, over_ipv4},
+};
 use tf_pki::member::service_names;
 use tf_plan::{
     build::{
@@ -21,13 +26,10 @@ use tf_plan::{
     ensemble::{Ensemble, Parts},
     hibernation,
     keystone::{self, Keystone},
-    nodemanager::{self, NodeType},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
     procedure,
-    registration::types::{ANALYTICS_NODE, DATABASE_NODE},
-    services::{COLLECTOR as COLLECTOR_ENDPOINT, CQL, Cassandra, over_ipv4},
 };
 
 use super::{
@@ -53,7 +55,7 @@ pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
         redis: from.redis.as_ref(),
         config: from.config.as_ref(),
     });
-    let alarm = tf_plan::services::dependency(
+    let alarm = tf_contrail::services::dependency(
         ConditionType::AnalyticsAlarmReady,
         ANALYTICS_ALARM,
         from.analytics_alarm.as_ref(),

@@ -2,7 +2,7 @@
 
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Value, json};
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 /// Fields that the runtime goes by.
 const ISSUER: (&str, &str) =

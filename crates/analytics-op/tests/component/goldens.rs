@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, OPERATOR, QueryEngine};
-use tf_testing::{golden, laws::security};
+use tf_testing::{golden, invariants::security};
 
 #[test]
 fn plans_are_as_recorded() {

@@ -6,7 +6,7 @@ use proptest::{prelude::*, test_runner::TestCaseResult};
 use serde_json::{Value, json};
 use tf_plan::component::Component;
 use tf_sim::analytics::options::{Daemon, Options};
-use tf_testing::{laws, made_up::addresses};
+use tf_testing::{invariants, strategies::addresses};
 
 fn perhaps() -> impl Strategy<Value = Vec<String>> {
     prop_oneof![Just(Vec::new()), addresses(24)]
@@ -78,7 +78,7 @@ fn planned<C: Component>(
         observed.secrets.entry(generated.secret).or_default().insert(generated.key, &world.login_password);
     }
     let secrets = [&world.rabbitmq_password, &world.redis_password, &world.login_password].map(String::as_str);
-    let Some(plan) = laws::sound(|| C::plan(&cr, &observed), &secrets) else { return Ok(()) };
+    let Some(plan) = invariants::sound(|| C::plan(&cr, &observed), &secrets) else { return Ok(()) };
     prop_assert!(is_initialized || world.ready, "a bring-up with services that are not ready");
     let files = files(&plan);
     for member in &plan.members {

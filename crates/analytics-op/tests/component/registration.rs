@@ -6,16 +6,16 @@ use crate::support::{self, plan, situation, with_status};
 use analytics_op::{Analytics, AnalyticsAlarm, AnalyticsSnmp, QueryEngine};
 use serde_json::{Map, Value, json};
 use tf_api::contract::{ConditionType, Reason};
+use tf_config_api::{
+    decide::{Seen, Wanted, decide},
+    mark::{self, Owner},
+    record::Type,
+    types,
+};
 use tf_plan::{
     component::Component,
     observed::{Observed, Pod, Source},
     plan::Plan,
-    registration::{
-        decide::{Seen, Wanted, decide},
-        mark::{self, Owner},
-        record::Type,
-        types,
-    },
 };
 use tf_testing::three;
 

@@ -16,7 +16,7 @@ use tf_plan::{
     plan::Plan,
     step::Step,
 };
-use tf_testing::{laws::unseen, three};
+use tf_testing::{invariants::unseen, three};
 
 /// Three members of a kind that run.
 struct Members<C: Component> {

@@ -104,7 +104,7 @@ impl Ring<'_> {
                 client_encryption_options: ClientEncryption {
                     enabled: true,
                     optional: false,
-                    // The clients of Tungsten Fabric have no certificate for CQL (tf-components 1.7).
+                    // The clients of Tungsten Fabric have no certificate for CQL (docs/upstream/daemons.md#tls).
                     require_client_auth: is_private,
                     stores: self.stores(),
                 },

@@ -1,7 +1,8 @@
 //! Who belongs to the ring, on how many members each row is, and the one request that brings both nearer to what is wanted.
 //!
 //! Servers say whom they have in their ring and on how many members each keyspace is to be, agents say which keyspaces were repaired since; that and who is
-//! marked as leaving decide, so an operator that is killed at any moment goes on where the world stands (ADR 0028, stateful-services 1.3.8):
+//! marked as leaving decide, so an operator that is killed at any moment goes on where the world stands (ADR 0028,
+//! docs/upstream/cassandra.md#changes-of-size):
 //!
 //! - replicate: each row is to be on every member. The number changes by one, after each member has repaired what it holds, and then each
 //!   repairs again: so a quorum always meets what an earlier quorum wrote.

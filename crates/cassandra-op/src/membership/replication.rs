@@ -28,7 +28,10 @@ pub fn next(count: usize, view: &View<'_>) -> Option<Result<Step, String>> {
     };
     let (_, first) = facts.first()?;
     let now = view.situation.now;
-    let mut keyspaces = first.keyspaces.iter();
+    // The keyspace of users counts where a server's clients log in. One that takes its configuration later has to get that first: it is not asked to repair what it
+    // does not report.
+    let is_everywhere = |name: &String| facts.iter().all(|(_, facts)| facts.keyspaces.contains_key(name));
+    let mut keyspaces = first.keyspaces.iter().filter(|(name, _)| is_everywhere(name));
     let due = keyspaces.find_map(|(name, factor)| of_keyspace(name, *factor, count as u32, &facts, now))?;
     Some(due.and_then(|step| match view.situation.fragile(&[]) {
         Some(why) => Err(format!("{}: {why}", step.explain())),

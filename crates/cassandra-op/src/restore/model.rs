@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use tf_agent_api::cassandra::Failed;
-use tf_testing::walks;
+use tf_testing::model_runs;
 
 use super::*;
 use crate::whole::{asked, members, observed};
@@ -212,7 +212,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(walks::random(WALKS))]
+    #![proptest_config(model_runs::random(WALKS))]
 
     #[test]
     fn whatever_happens_every_folder_is_taken_in_once_and_then_each_row_is_on_all_members(

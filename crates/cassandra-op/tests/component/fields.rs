@@ -2,7 +2,7 @@
 
 use cassandra_op::Component;
 use serde_json::{Value, json};
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 fn sample(path: &str) -> Option<Value> {
     Some(match path {

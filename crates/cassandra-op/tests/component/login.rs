@@ -30,6 +30,19 @@ fn clients_are_asked_for_a_password_when_every_member_knows_it_and_holds_the_use
     }
 }
 
+/// Servers take their configuration one after the other, and report the keyspace of users from then on.
+#[test]
+fn users_are_repaired_when_every_member_reports_their_keyspace_and_not_before() {
+    let repairs = |change: Said<'_>| plan(&asking(), &unasked(change)).unwrap().step.map(|step| step.explain());
+    let everywhere = repairs(&|_, facts| facts.keyspaces.extend([("system_auth".to_owned(), 1)]));
+    assert!(everywhere.is_some_and(|step| step.contains("repairs keyspace system_auth")));
+    let somewhere = repairs(&|index, facts| {
+        facts.has_login = index == 0;
+        facts.keyspaces.extend((index == 0).then(|| ("system_auth".to_owned(), 1)));
+    });
+    assert_eq!(somewhere, None);
+}
+
 #[test]
 fn another_password_is_taken_when_every_member_can_be_told_and_stays_in_the_secret_until_then() {
     let mut resource = asking();

@@ -3,9 +3,9 @@
 mod fields;
 mod goldens;
 mod login;
+mod maintenance;
 mod membership;
 mod properties;
 mod ring;
 mod rolling;
 mod takeover;
-mod upkeep;

@@ -1,5 +1,5 @@
 //! Files of contrail-api: one per worker, and that of uWSGI, which runs the workers where there are several
-//! (tf-components 3.1).
+//! (docs/upstream/config.md#api-workers).
 
 use tf_agent_api::node;
 use tf_api::{

@@ -1,4 +1,4 @@
-//! Files of the device manager and of the Ansible jobs it starts (tf-components 3.4).
+//! Files of the device manager and of the Ansible jobs it starts (docs/upstream/config.md#device-manager).
 
 use tf_api::contract::MemberStatus;
 use tf_config_files::{

@@ -1,4 +1,4 @@
-//! Files of dnsmasq, which gives addresses and images to new devices (tf-components 3.4).
+//! Files of dnsmasq, which gives addresses and images to new devices (docs/upstream/config.md#dnsmasq).
 //!
 //! The device manager writes further files into the same directory, and before that removes all of them but [`BASE_FILE`]
 //! (upstream `device_ztp_manager.py`). The node agent puts that file there, and [`FILE`] is what dnsmasq is started with.

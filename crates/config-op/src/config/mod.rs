@@ -21,13 +21,12 @@ use tf_config_files::{
     Separator::{Blank, Comma},
     Settings as _, Unrepresentable, url,
 };
-use tf_plan::{
-    ensemble::sys_log_level,
-    keystone::Keystone,
+use tf_contrail::{
     sandesh,
     services::collectors,
     vnc_api::{self, Library},
 };
+use tf_plan::{ensemble::sys_log_level, keystone::Keystone};
 
 use crate::services::Services;
 
@@ -129,7 +128,7 @@ impl Cluster<'_> {
     }
 }
 
-/// The port of the first API worker, and those of the others: `offset` above and counted on (tf-components 3.1). None if
+/// The port of the first API worker, and those of the others: `offset` above and counted on (docs/upstream/config.md#api-workers). None if
 /// they do not fit.
 fn worker_ports(first: Port, offset: u16, workers: u32) -> Option<Vec<u16>> {
     let first = first.get();

@@ -1,11 +1,11 @@
 //! Files of the schema transformer and the service monitor: clients of the API and of the stores, of which one member's is
-//! at work and the others wait (tf-components 3.2 and 3.3).
+//! at work and the others wait (docs/upstream/config.md#elected-daemons).
 //!
-//! `[SECURITY]` is left out: neither uses what it says (config-daemons-observed).
+//! `[SECURITY]` is left out: neither uses what it says (docs/upstream/observed.md#options-that-are-not-read).
 
 use tf_api::{contract::MemberStatus, kinds::SESSION_TIMEOUT_DEFAULT};
 use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable, url};
-use tf_plan::sandesh;
+use tf_contrail::sandesh;
 
 use super::{Cluster, DEFAULTS};
 use crate::services;

@@ -2,7 +2,7 @@
 
 use config_op::Component;
 use serde_json::{Value, json};
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 /// RabbitMQ cannot be used without credentials, without Keystone nobody is asked for anything, and no field of a service means something without
 /// the others.

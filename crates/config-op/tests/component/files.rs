@@ -9,7 +9,7 @@ use tf_config_files::read;
 use tf_plan::object::{CONFIG_MAP, SERVICE};
 use tf_sim::options::{Daemon, Options};
 use tf_testing::{
-    laws::unseen,
+    invariants::unseen,
     situation::{body, data, external, foreign, has_foreign},
 };
 
@@ -269,7 +269,7 @@ fn of_mixed_analytics_the_reachable_part_is_used() {
 
 #[test]
 fn nothing_starts_before_cassandra_lists_all_of_its_members() {
-    // The replication factor is the number of servers listed at the first start, for ever (stateful-services 0.1).
+    // The replication factor is the number of servers listed at the first start, for ever (docs/upstream/cassandra.md#replication-factor).
     for listed in 0..3 {
         let world =
             World { cassandra: World::default().cassandra[..listed].to_vec(), ready: false, ..World::default() };

@@ -4,7 +4,7 @@ use crate::support::{self, Planned, World, is_ini, named};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tf_config_files::read;
-use tf_testing::{laws, made_up::addresses};
+use tf_testing::{invariants, strategies::addresses};
 
 /// Text that careless writers break.
 fn password() -> impl Strategy<Value = String> {
@@ -74,7 +74,7 @@ proptest! {
         if initialized {
             config = support::initialized(&config);
         }
-        let Some(plan) = laws::sound(|| world.plan(&config), &[world.rabbitmq_login[1].as_str(), world.secrets["ks"]["password"].as_str()]) else { return Ok(()) };
+        let Some(plan) = invariants::sound(|| world.plan(&config), &[world.rabbitmq_login[1].as_str(), world.secrets["ks"]["password"].as_str()]) else { return Ok(()) };
         prop_assert!(initialized || world.ready, "a bring-up with services that are not ready");
         let planned = Planned(plan);
         for (key, text) in planned.files() {

@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a situation that cannot be made is a failing test")]
 
 use serde_json::{Map, Value, json};
+use tf_config_api::{
+    call::Call,
+    decide::{Seen, decide},
+    types,
+};
 use tf_plan::{
     component::Component as _,
     observed::{Observed, Pod, Source},
     plan::Plan,
-    registration::{
-        call::Call,
-        decide::{Seen, decide},
-        types,
-    },
 };
 use tf_testing::golden;
 

@@ -12,7 +12,7 @@ use tf_plan::{
     observed::{Agent, Observed, Source},
     plan::Plan,
 };
-use tf_testing::{three, walks};
+use tf_testing::{model_runs, three};
 
 use self::model::{Draw, SESSION, walk};
 use crate::support::{World, config, with_status};
@@ -103,7 +103,7 @@ fn a_daemon_without_a_leader_is_reported_when_a_handover_should_have_ended() {
 }
 
 proptest! {
-    #![proptest_config(walks::random(24))]
+    #![proptest_config(model_runs::random(24))]
 
     #[test]
     fn no_two_members_are_away_by_the_operator_and_every_change_arrives(

@@ -1,4 +1,4 @@
-//! `contrail-control.conf` (tf-components 4.1).
+//! `contrail-control.conf` (docs/upstream/control.md#contrail-control).
 
 use tf_api::{contract::MemberStatus, ports};
 use tf_config_files::{Ini, Settings as _, Unrepresentable};

@@ -1,4 +1,4 @@
-//! `contrail-dns.conf` (tf-components 4.2), and what the daemon writes for the name server.
+//! `contrail-dns.conf` (docs/upstream/control.md#contrail-dns), and what the daemon writes for the name server.
 //!
 //! contrail-dns writes the whole configuration of contrail-named when it starts and whenever virtual DNS changes (upstream
 //! `named_config.cc`), so nothing of it is rendered here. The name server waits for the file.

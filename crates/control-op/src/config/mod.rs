@@ -2,8 +2,8 @@
 //! of its member.
 //!
 //! contrail-control and contrail-dns end at an option that they do not know and at one that stands there twice, so what is written is
-//! what their `options.cc` and `dns_options.cc` declare (tf-components 4.1 and 4.2). Both hold the password of RabbitMQ and go to the
-//! Secret.
+//! what their `options.cc` and `dns_options.cc` declare (docs/upstream/control.md#daemons-of-control). Both hold the password of RabbitMQ and go
+//! to the Secret.
 
 pub mod control;
 pub mod dns;
@@ -11,11 +11,11 @@ pub mod dns;
 use tf_agent_api::node;
 use tf_api::{ControlConfiguration, common::LogLevel, contract::MemberStatus, schema::Port};
 use tf_config_files::{Ini, Section, Separator::Blank, Settings as _};
-use tf_plan::{
-    ensemble::sys_log_level,
+use tf_contrail::{
     sandesh,
     services::{collectors, configdb},
 };
+use tf_plan::ensemble::sys_log_level;
 
 use crate::{key::Key, network::Network, services::Services};
 
@@ -46,7 +46,7 @@ impl Cluster<'_> {
     fn common(&self, defaults: &mut Section, member: &MemberStatus, introspect: Port, log: &str) {
         defaults
             .set("hostip", &member.address)
-            // The name of the node's bgp-router in the config API (tf-components 1.14).
+            // The name of the node's bgp-router in the config API (docs/upstream/daemons.md#names).
             .set("hostname", &member.node)
             .set("http_server_ip", EVERYWHERE)
             .set("http_server_port", introspect)

@@ -2,7 +2,7 @@
 
 use control_op::Component;
 use serde_json::{Value, json};
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 /// RabbitMQ cannot be used without credentials.
 fn company(path: &str) -> Option<Value> {

@@ -7,7 +7,7 @@ use tf_agent_api::node;
 use tf_plan::component::Component as _;
 use tf_sim::control::options::{Daemon, Options};
 use tf_testing::{
-    laws::unseen,
+    invariants::unseen,
     situation::{external, foreign, has_foreign},
 };
 

@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tf_agent_api::state::{Network, Status};
 use tf_api::{Control, contract::Reason};
+use tf_config_api::types;
 use tf_plan::{
     component::Component as _,
     observed::{Agent, Observed, Source},
     plan::Plan,
-    registration::types,
     step::Step,
 };
 use tf_sim::control::options::{Daemon, Options};
@@ -134,7 +134,7 @@ fn endpoint<'a>(plan: &'a Plan, name: &str) -> Option<&'a [String]> {
 /// Addresses of bgp-routers by nodes, and the nodes whose routers stay as they are.
 fn routers(plan: &Plan) -> (Used, Vec<&'static str>) {
     let wanted = &plan.registration.as_ref().unwrap().wanted;
-    let made = tf_plan::registration::decide::decide(wanted, &[]).waves.concat().into_iter().map(|call| call.request());
+    let made = tf_config_api::decide::decide(wanted, &[]).waves.concat().into_iter().map(|call| call.request());
     let mut addresses = Used::new();
     for request in made.filter(|request| request.path == "/bgp-routers") {
         let router = &request.body.unwrap()["bgp-router"];

@@ -4,7 +4,7 @@ use crate::support::{Planned, World, initialized, named};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tf_sim::control::options::{Daemon, Options};
-use tf_testing::{laws, made_up::addresses};
+use tf_testing::{invariants, strategies::addresses};
 
 /// Text that careless writers break.
 fn password() -> impl Strategy<Value = String> {
@@ -59,7 +59,7 @@ proptest! {
             control = initialized(&control);
         }
         let key = given.filter(|key| !key.is_empty()).unwrap_or_else(|| world.key.clone());
-        let Some(plan) = laws::sound(|| world.plan(&control), &[world.password.as_str(), key.as_str()]) else { return Ok(()) };
+        let Some(plan) = invariants::sound(|| world.plan(&control), &[world.password.as_str(), key.as_str()]) else { return Ok(()) };
         prop_assert!(initialized_already || world.ready, "a bring-up with services that are not ready");
         let serves_dns = plan.endpoints.iter().any(|endpoint| endpoint.name == "dns-introspect");
         let planned = Planned(plan);

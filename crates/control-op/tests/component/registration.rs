@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use crate::support::{self, World, control};
 use serde_json::{Value, json};
 use tf_api::contract::{ConditionType, Reason};
+use tf_config_api::{
+    call::Call,
+    decide::{Seen, Wanted, decide},
+    types,
+};
 use tf_plan::{
     component::Component as _,
     observed::{Pod, Source},
     plan::Plan,
-    registration::{
-        call::Call,
-        decide::{Seen, Wanted, decide},
-        types,
-    },
 };
 use tf_sim::rest::{Memory, Rest};
 use tf_testing::situation::{external, foreign};

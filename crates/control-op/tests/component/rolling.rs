@@ -9,7 +9,7 @@ use tf_plan::{
     component::Component as _,
     observed::{Agent, Observed, Pod, Source, Unavailable},
     plan::Plan,
-    procedure::Told,
+    procedure::AgentReport,
     step::Step,
 };
 use tf_testing::three;
@@ -264,7 +264,7 @@ fn what_is_wrong_with_members_is_told_without_a_plan() {
     }
     assert!(control_op::plan::plan(&control, &observed).is_err());
     let told = |observed: &Observed<Control>| control_op::Component::told(&control, observed);
-    let Some(Told { daemons, troubles, .. }) = told(&observed) else { panic!("nothing is told") };
+    let Some(AgentReport { daemons, troubles, .. }) = told(&observed) else { panic!("nothing is told") };
     assert!(troubles[&format!("{SET}-1")].contains("contrail-dns or named beside it is not ready"), "{troubles:?}");
     assert_eq!(troubles[&format!("{SET}-2")], "its agent does not answer: no answer within 1.5 s");
     assert_eq!(
@@ -275,7 +275,7 @@ fn what_is_wrong_with_members_is_told_without_a_plan() {
     observed.agents.remove("pod-0");
     assert_eq!(told(&observed), None);
     observed.pods = Source::Known(Vec::new());
-    assert_eq!(told(&observed), Some(Told::default()));
+    assert_eq!(told(&observed), Some(AgentReport::default()));
     let why = Unavailable { reason: Reason::Forbidden, message: "nobody could look".into() };
     observed.pods = Source::Unavailable(why);
     assert_eq!(told(&observed), None);

@@ -1,5 +1,5 @@
-//! `contrail-kubernetes.conf` (tf-components 5), under the name that the stock image gives it. The key of the file is its name and the
-//! address of its member. It holds the token, and goes to the Secret.
+//! `contrail-kubernetes.conf` (docs/upstream/kube-manager.md#options), under the name that the stock image gives it. The key of the file is its name
+//! and the address of its member. It holds the token, and goes to the Secret.
 //!
 //! What is written is what upstream `common/args.py` declares. Sections are one space to the parser, so no option stands in two.
 
@@ -9,13 +9,12 @@ use tf_config_files::{
     Separator::{Blank, Comma},
     Settings as _, Unrepresentable, url,
 };
-use tf_plan::{
-    ensemble::sys_log_level,
-    keystone::Keystone,
+use tf_contrail::{
     sandesh,
     services::collectors,
     vnc_api::{self, Library},
 };
+use tf_plan::{ensemble::sys_log_level, keystone::Keystone};
 
 use crate::{kubernetes::Kubernetes, objects::Objects, services::Services};
 
@@ -91,7 +90,7 @@ impl Cluster<'_> {
         file.section("DEFAULTS")
             .set("host_ip", address)
             .set("orchestrator", orchestrator(self.spec).unwrap_or(ORCHESTRATORS[0]))
-            // The token itself. With it the daemon speaks TLS and does not check who answers (tf-components 5).
+            // The token itself. With it the daemon speaks TLS and does not check who answers (docs/upstream/kube-manager.md#token).
             .set("token", self.token)
             // Compared as a text.
             .set("nested_mode", u8::from(self.spec.nested_mode))

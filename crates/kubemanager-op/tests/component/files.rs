@@ -16,7 +16,7 @@ use tf_plan::{
     observed::{Source, Unavailable},
 };
 use tf_sim::{kubernetes::options::Options, library::Brought};
-use tf_testing::laws::unseen;
+use tf_testing::invariants::unseen;
 
 const FILE: &str = "contrail-kubernetes.conf.10.0.0.2";
 

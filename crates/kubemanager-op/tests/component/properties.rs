@@ -4,7 +4,7 @@ use crate::support::{Planned, World, initialized, named};
 use proptest::prelude::*;
 use serde_json::json;
 use tf_sim::kubernetes::options::Options;
-use tf_testing::{laws, made_up::addresses};
+use tf_testing::{invariants, strategies::addresses};
 
 /// Text that careless writers break.
 fn text() -> impl Strategy<Value = String> {
@@ -64,7 +64,7 @@ proptest! {
         if initialized_already {
             kubemanager = initialized(&kubemanager);
         }
-        let Some(plan) = laws::sound(|| world.plan(&kubemanager), &[world.password.as_str(), world.token.as_str()]) else { return Ok(()) };
+        let Some(plan) = invariants::sound(|| world.plan(&kubemanager), &[world.password.as_str(), world.token.as_str()]) else { return Ok(()) };
         prop_assert!(initialized_already || world.ready, "a bring-up with services that are not ready");
         let members: Vec<String> = plan.members.iter().map(|member| member.address.clone()).collect();
         prop_assert!(!nested || members.len() == 1);

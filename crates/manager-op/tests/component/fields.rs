@@ -5,7 +5,7 @@
 use manager_op::Component;
 use serde_json::{Value, json};
 use tf_api::SERVICES;
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 /// A field of a component's own spec, which is passed on as it is, whatever it says.
 fn sample(path: &str) -> Option<Value> {

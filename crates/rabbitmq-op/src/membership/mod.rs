@@ -1,7 +1,7 @@
 //! Who belongs to the cluster, and the one request that brings it nearer to who is wanted.
 //!
 //! RabbitMQ's servers say whom they take for their cluster and who of them runs; that, who is marked as leaving, and where the pods are
-//! decide, so an operator that is killed at any moment goes on where the world stands (ADR 0026, stateful-services appendix A):
+//! decide, so an operator that is killed at any moment goes on where the world stands (ADR 0026, docs/upstream/rabbitmq.md#changes-of-size):
 //!
 //! - grow: a member is recorded, gets a pod, and joins by itself; then the next one is ([`one_by_one`]).
 //! - shrink: the member on the highest ordinal, since a StatefulSet takes no other, is marked; it leaves while its process runs on;
@@ -9,7 +9,7 @@
 //! - replace: the member whose node is gone is marked and forgotten, and another node takes its place in the record.
 //! - mend: a node that is of no member and does not run is forgotten, and so is a member that lost its data, since it cannot join
 //!   while the others count on what it had. In a cluster that lacks nothing one member after the other takes part in quorum queues that are on too
-//!   few: servers do not do so by themselves when one joins (stateful-services 1.2.6).
+//!   few: servers do not do so by themselves when one joins (docs/upstream/rabbitmq.md#quorum-queues).
 //!
 //! The mark is the one thing that is remembered. A member that was forgotten cannot come back with its data: whoever carries the mark was
 //! forgotten by us, and begins anew under another identity if it is wanted again ([`tf_agent_api::rabbitmq::MEMBER_FILE`]). A member that does

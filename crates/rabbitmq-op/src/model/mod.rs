@@ -31,14 +31,14 @@ use tf_plan::{
 };
 use tf_testing::{
     model::{Late, Pod, Server, Spec, StatefulSet, WritesLeft, hash, machine, node, numbered},
-    walks,
+    model_runs,
 };
 
 use self::clients::{Client, Memory};
 use crate::{
+    pinned::Settled,
     plan::{CONTAINER, Members, members, prepare},
     procedure,
-    settled::Settled,
 };
 
 const DISTURBANCES: usize = 40;
@@ -387,7 +387,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(walks::same(WALKS))]
+    #![proptest_config(model_runs::same(WALKS))]
 
     /// In calm walks no disk is lost, and no message.
     #[test]

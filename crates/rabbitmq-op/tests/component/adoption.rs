@@ -19,8 +19,8 @@ use tf_plan::{
     step::Step,
 };
 use tf_testing::{
+    model_runs,
     three::{self, THREE},
-    walks,
 };
 
 use crate::support::{self, observed, resource};
@@ -248,7 +248,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(walks::random(128))]
+    #![proptest_config(model_runs::random(128))]
 
     #[test]
     fn whatever_happens_no_former_member_is_stopped_while_another_one_is_away_and_in_the_end_all_are_ours(

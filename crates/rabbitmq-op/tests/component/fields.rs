@@ -2,7 +2,7 @@
 
 use rabbitmq_op::Component;
 use serde_json::Value;
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 /// All of them are true by default.
 fn sample(path: &str) -> Option<Value> {

@@ -32,7 +32,7 @@ use tf_plan::{
 };
 use tf_testing::{
     model::{self, Late, Spec, StatefulSet, WritesLeft, hash, machine, node, numbered},
-    walks,
+    model_runs,
 };
 
 use crate::{
@@ -468,7 +468,7 @@ fn walk(mut world: World, events: &[Event], is_calm: bool, is_scarce: bool) -> R
 }
 
 proptest! {
-    #![proptest_config(walks::same(WALKS))]
+    #![proptest_config(model_runs::same(WALKS))]
 
     #[test]
     fn whatever_happens_no_second_server_is_stopped_and_in_the_end_all_are_as_wished(

@@ -1,7 +1,7 @@
 //! Every field of a Redis has an effect or is told to have none.
 
 use redis_op::Component;
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 
 #[test]
 fn no_field_lies() {

@@ -53,7 +53,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Those that daemons of Tungsten Fabric read again after a SIGHUP (tf-components 1.10).
+    /// Those that daemons of Tungsten Fabric read again after a SIGHUP (docs/upstream/daemons.md#sighup).
     pub fn of(keys: &[&str]) -> Self {
         Self { lines: keys.iter().map(|key| format!("{key} = ")).collect(), signal: Signal::Hup }
     }

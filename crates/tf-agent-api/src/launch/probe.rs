@@ -45,7 +45,7 @@ pub enum Probe {
         #[serde(default = "one_worker", skip_serializing_if = "is_one_worker")]
         workers: NonZeroU32,
     },
-    /// The server answers requests as a voting member of a quorum (stateful-services 2.2).
+    /// The server answers requests as a voting member of a quorum (docs/upstream/zookeeper.md#readiness).
     ZooKeeper {
         /// Port for clients.
         port: NonZeroU16,
@@ -57,7 +57,7 @@ pub enum Probe {
         tls: bool,
     },
     /// The server accepts AMQP connections and speaks TLS there. In a minority that pauses, and while it is drained, it does not
-    /// (stateful-services 1.2.4), nor when it hangs.
+    /// (docs/upstream/rabbitmq.md#readiness), nor when it hangs.
     RabbitMq {
         /// Port for AMQP.
         port: NonZeroU16,
@@ -68,7 +68,7 @@ pub enum Probe {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         definitions: Option<String>,
     },
-    /// The server answers requests in the native protocol, which it does once it has joined the ring (stateful-services 1.3.5).
+    /// The server answers requests in the native protocol, which it does once it has joined the ring (docs/upstream/cassandra.md#readiness).
     Cassandra {
         /// Port for clients, which speaks TLS.
         port: NonZeroU16,
@@ -98,8 +98,8 @@ pub enum Probe {
         /// Port, which speaks TLS.
         port: NonZeroU16,
     },
-    /// The daemon says by introspection what it is connected to, and whether that is enough (NodeStatus, tf-components 1.9). An open port
-    /// tells neither.
+    /// The daemon says by introspection what it is connected to, and whether that is enough (NodeStatus, docs/upstream/daemons.md#nodestatus). An
+    /// open port tells neither.
     NodeStatus {
         /// Port of introspection on the member's address.
         port: NonZeroU16,
@@ -113,7 +113,7 @@ pub enum Probe {
         /// connections of the type, or a type and a name (`Database:RabbitMQ`) for one of them.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         optional: BTreeSet<String>,
-        /// Whether one of all members is elected, and the others wait for their turn with no port open (tf-components 1.9, `backup`).
+        /// Whether one of all members is elected, and the others wait for their turn with no port open (docs/upstream/daemons.md#standbys).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elected: bool,
     },
@@ -121,8 +121,8 @@ pub enum Probe {
     Process,
 }
 
-/// What a daemon says by introspection of its connections (NodeStatus, tf-components 1.9). Where it opens no port, since another member is elected,
-/// there is nothing to say.
+/// What a daemon says by introspection of its connections (NodeStatus, docs/upstream/daemons.md#nodestatus). Where it opens no port, since another
+/// member is elected, there is nothing to say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Connections {

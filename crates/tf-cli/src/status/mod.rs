@@ -73,7 +73,7 @@ pub struct Node {
     pub daemons: Vec<DaemonStatus>,
     /// Conditions that say something other than one hopes for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<Told>,
+    pub told: Vec<AgentReport>,
     /// What it made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
@@ -82,7 +82,7 @@ pub struct Node {
 /// What a condition says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct AgentReport {
     /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
@@ -135,17 +135,17 @@ impl Resource {
     }
 
     /// Each message once, at the condition that says it first. Summaries come after what they sum up.
-    fn told(&self) -> Vec<Told> {
+    fn told(&self) -> Vec<AgentReport> {
         let is_summary = |kind: &str| {
             let summaries = [ConditionType::Ready, ConditionType::DependenciesReady, ConditionType::Reconciling];
             summaries.iter().any(|summary| summary.as_ref() == kind)
         };
         let mut conditions: Vec<_> = self.status.conditions.iter().filter(|condition| is_telling(condition)).collect();
         conditions.sort_by_key(|condition| is_summary(&condition.type_));
-        let mut told: Vec<Told> = Vec::new();
+        let mut told: Vec<AgentReport> = Vec::new();
         for condition in conditions {
             if !told.iter().any(|known| known.message == condition.message) {
-                told.push(Told {
+                told.push(AgentReport {
                     kind: condition.type_.clone(),
                     status: condition.status.clone(),
                     reason: condition.reason.clone(),

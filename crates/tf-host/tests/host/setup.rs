@@ -17,7 +17,6 @@ use tf_host::{
     reload::{OtherModule, Reloaded},
     setup::{Done, Error, Setup},
 };
-
 use tf_sim::module::StandIn;
 
 use crate::{

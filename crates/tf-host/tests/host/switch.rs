@@ -10,7 +10,6 @@ use tf_host::{
     journal::{Journal, State},
     plan::{NoPlan, Plan, Step, switch},
 };
-
 use tf_sim::module::StandIn;
 
 use crate::{

@@ -32,6 +32,7 @@ use crate::{
     VERSION,
     cni::Trouble,
     command::Commands,
+    disk_space,
     health::View,
     identity::Report,
     local::host,
@@ -39,7 +40,7 @@ use crate::{
     paths::Paths,
     pod::Pod,
     probe::{self, Target},
-    room, state_file,
+    state_file,
     store::{
         self, Store,
         cassandra::change::Changer,
@@ -176,7 +177,7 @@ async fn status(context: &Context, launch: &Launch, store: Option<Store>) -> Sta
     };
     let (mut health, ()) = join!(health(context, launch, state.as_ref()), described);
     if !health.serves
-        && let Some(full) = room::wanting(launch, paths)
+        && let Some(full) = disk_space::wanting(launch, paths)
     {
         health.message = format!("{full}; {}", health.message);
     }

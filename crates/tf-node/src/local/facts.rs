@@ -1,4 +1,4 @@
-//! What a node is for the vRouter, from what the kernel tells and what the operator wants (tf-components 8.1). Pure.
+//! What a node is for the vRouter, from what the kernel tells and what the operator wants (docs/upstream/vrouter.md#parameters). Pure.
 //!
 //! The interface that carries the overlay is the first of these: the one with the stated address, one with an address in the stated
 //! network, `vhost0`, the stated physical one, the one towards the first control node, that of the default route. Once there is a `vhost0` it has taken over
@@ -161,7 +161,7 @@ impl Facts {
         carried(link).ok_or_else(|| no_address(link))
     }
 
-    /// The address with a prefix length that the agent takes: one of a single host it refuses (tf-components 11, trap 17).
+    /// The address with a prefix length that the agent takes: one of a single host it refuses (docs/upstream/vrouter.md#values-that-end-the-agent).
     fn cidr(&self) -> Result<String, String> {
         let Carrier { link, address } = self.carrier()?;
         if address.prefix_len() < address.max_prefix_len() {

@@ -1,4 +1,4 @@
-//! Asks a daemon of Tungsten Fabric what it says of itself (tf-components 1.9).
+//! Asks a daemon of Tungsten Fabric what it says of itself (docs/upstream/daemons.md#nodestatus).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -126,7 +126,7 @@ fn judge(page: &str, optional: Option<&BTreeSet<String>>) -> Result<String> {
 }
 
 /// Whether a daemon is not functional for want of connections of these types alone: `Collector:Collector[details] connection down`,
-/// `Collector, Database connection down`, or `Number of connections:5, Expected:6 Missing: Collector` (tf-components 1.9).
+/// `Collector, Database connection down`, or `Number of connections:5, Expected:6 Missing: Collector` (docs/upstream/daemons.md#reasons).
 fn wants(why: &str, optional: &BTreeSet<String>) -> bool {
     let why = without_details(why);
     let names = why.trim().strip_suffix(" connection down").or_else(|| {

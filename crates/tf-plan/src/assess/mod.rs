@@ -23,7 +23,7 @@ use crate::{
     not_ready::NotReady,
     observed::{Pod, Workload},
     plan::{Availability, Plan},
-    procedure::{Told, Troubles},
+    procedure::{AgentReport, Troubles},
     status,
 };
 
@@ -83,7 +83,7 @@ pub struct Situation<'a> {
     /// Pods of the resource.
     pub pods: &'a [Pod],
     /// What their agents tell; none where it is not known anew. A plan that there is tells it itself.
-    pub told: Option<Told>,
+    pub told: Option<AgentReport>,
     /// Version of the operator.
     pub operator: &'a str,
     /// Time of the pass.

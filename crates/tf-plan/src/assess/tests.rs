@@ -164,7 +164,7 @@ fn members_that_serve_nobody_together_are_not_available_with_a_plan_and_without(
     let invalid = NotReady::invalid(Reason::InvalidSpec, "a mistake");
     for (outcome, told) in [
         (Outcome::Planned(&plan, &Applied::default()), None),
-        (Outcome::NotReady(&invalid), Some(Told { outage: outage(), ..Told::default() })),
+        (Outcome::NotReady(&invalid), Some(AgentReport { outage: outage(), ..AgentReport::default() })),
     ] {
         let after = |ready: bool| {
             let pods = pods.clone().map(|pod| Pod { ready, ..pod });
@@ -417,7 +417,7 @@ fn what_agents_tell_is_told_without_a_plan() {
         daemons: vec![daemon(2)],
         ..Contract::default()
     };
-    let assessed = |previous: &Contract, outcome: &Outcome<'_>, told: &Option<Told>| {
+    let assessed = |previous: &Contract, outcome: &Outcome<'_>, told: &Option<AgentReport>| {
         let situation = Situation {
             workloads: &workloads,
             pods: &pods,
@@ -429,11 +429,11 @@ fn what_agents_tell_is_told_without_a_plan() {
         contract
     };
     let why = "its schema does not serve: no answer within 2500 ms";
-    let told = Some(Told {
+    let told = Some(AgentReport {
         daemons: vec![daemon(1)],
         troubles: BTreeMap::from([("b".to_owned(), why.to_owned())]),
         shortages: BTreeMap::from([("a".to_owned(), "its api is not connected: Redis".to_owned())]),
-        ..Told::default()
+        ..AgentReport::default()
     });
     let invalid = NotReady::invalid(Reason::InvalidSpec, "a mistake");
     let waiting = NotReady::waiting(Reason::DependencyNotFound, "a store is gone");
@@ -451,6 +451,9 @@ fn what_agents_tell_is_told_without_a_plan() {
         assert_eq!(assessed(&after, &outcome, &told), after, "the same again is no news: {outcome:?}");
         // What nobody can be asked about now is as it was.
         assert_eq!(assessed(&after, &outcome, &None).daemons, after.daemons, "{outcome:?}");
-        assert!(assessed(&after, &outcome, &Some(Told::default())).daemons.is_empty(), "there are none: {outcome:?}");
+        assert!(
+            assessed(&after, &outcome, &Some(AgentReport::default())).daemons.is_empty(),
+            "there are none: {outcome:?}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! How much memory a member may count on.
 //!
 //! Servers measure the node's memory and know nothing of the container's limit: without being told, they would be killed long before they
-//! hold back (RabbitMQ 3.10.8, measured; `cassandra-env.sh`; stateful-services 1.2.2).
+//! hold back (RabbitMQ 3.10.8, measured; `cassandra-env.sh`; docs/upstream/rabbitmq.md#memory).
 
 use tf_api::common::PodConfiguration;
 

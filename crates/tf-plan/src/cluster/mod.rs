@@ -2,7 +2,7 @@
 //!
 //! It is in three places, and who comes later in this list wins: the ConfigMap of kubeadm, that of OpenShift's installer, which holds
 //! what was once asked for, and the objects that OpenShift itself goes by. What they do not say is assumed to be the default
-//! of the platform, as in the Go tf-operator (peer-operator 6.1); what they say and cannot be understood is told in
+//! of the platform, as in the Go tf-operator (docs/upstream/go-operator.md#cluster-discovery); what they say and cannot be understood is told in
 //! [`Cluster::problems`], because a value that was assumed may be the wrong one.
 
 mod kubeadm;

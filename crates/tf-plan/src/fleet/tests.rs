@@ -189,7 +189,8 @@ fn nodes_of_one_failure_domain_are_changed_together() {
 fn what_a_strategy_leaves_to_people_is_counted_and_not_done() {
     let mut world = World::of(fleet(4));
     let change = |index: usize, change| (format!("set-{index}"), change);
-    world.changes = [change(1, Change::Configuration), change(2, Change::Certificate), change(3, Change::Told)].into();
+    world.changes =
+        [change(1, Change::Configuration), change(2, Change::Certificate), change(3, Change::HotReload)].into();
     for index in 1..4 {
         world.pods[index].template = Some(NEW.into());
     }
@@ -232,7 +233,7 @@ fn change() -> impl prop::strategy::Strategy<Value = Option<Change>> {
     prop::option::of(prop::sample::select(vec![
         Change::Certificate,
         Change::Configuration,
-        Change::Told,
+        Change::HotReload,
         Change::UnderWay,
     ]))
 }
@@ -285,7 +286,7 @@ proptest! {
         prop_assert!(well.len() <= 1 || there().any(|pod| is_proof(&pod)), "several go although none was tried");
         for change in &wave.changes {
             prop_assert!(method == UpgradeType::RollingUpdate || !matches!(change, Decision::Restart(_)));
-            let is_told = |pod: &str| world.changes.get(pod) == Some(&Change::Told);
+            let is_told = |pod: &str| world.changes.get(pod) == Some(&Change::HotReload);
             prop_assert!(method != UpgradeType::OnDelete || !matches!(change, Decision::Activate(target) if !is_told(&target.pod)));
         }
         prop_assert!(wave.changes.is_empty() || wave.held.is_none());

@@ -4,8 +4,9 @@ use tf_api::{
     Managed,
     contract::{ConditionType, Draft, Reason},
 };
+use tf_config_api::decide::Wanted;
 
-use super::{Api, Registration, decide::Wanted};
+use super::{Api, Registration};
 use crate::{connection::Connection, foreign, keystone::Keystone, observed::Observed, plan::Plan};
 
 /// How a component reaches the config API.

@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use rustls::ClientConfig;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::exchange::{self, ExchangeError, Way};
+use crate::http_client::{self, ExchangeError, Way};
 
 /// No answer of an agent comes near it.
 const LARGEST_ANSWER: usize = 256 * 1024;
@@ -31,13 +31,13 @@ pub enum CallError {
 }
 
 /// A connection that is open.
-pub struct Connection(exchange::Connection);
+pub struct Connection(http_client::Connection);
 
 impl Connection {
     /// Connects. The agent's certificate has to be good for the address.
     pub async fn open(address: SocketAddr, tls: Arc<ClientConfig>, patience: Duration) -> Result<Self, CallError> {
         let way = Way { tls: Some(tls), proxy: None };
-        let open = exchange::Connection::open(&address.ip().to_string(), address.port(), &way, patience).await?;
+        let open = http_client::Connection::open(&address.ip().to_string(), address.port(), &way, patience).await?;
         Ok(Self(open))
     }
 

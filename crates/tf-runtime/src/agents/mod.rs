@@ -30,7 +30,7 @@ use tokio::{
 
 use self::call::{CallError, Connection};
 use crate::{
-    exchange::ExchangeError,
+    http_client::ExchangeError,
     identity::Authorities,
     leader::Permit,
     lock::lock,

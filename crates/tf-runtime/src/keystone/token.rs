@@ -19,7 +19,7 @@ use tf_api::common::KeystoneVersion;
 use tf_config_files::url::authority;
 use tf_plan::keystone::Keystone;
 
-use crate::exchange::{Connection, ExchangeError, Way};
+use crate::http_client::{Connection, ExchangeError, Way};
 
 /// For a connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);

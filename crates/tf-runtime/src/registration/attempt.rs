@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, stream};
-use tf_plan::registration::{
+use tf_config_api::{
     call::{Call, Verdict},
     decide::{Decision, Wanted, decide},
 };

@@ -7,15 +7,15 @@ use http::{Request as HttpRequest, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::Value;
-use tf_config_files::url::authority;
-use tf_plan::registration::{
+use tf_config_api::{
     call::Request,
     decide::{Scope, Seen, Wanted},
 };
+use tf_config_files::url::authority;
 use tokio::time::Instant;
 
 use crate::{
-    exchange::{Answer, Connection, ExchangeError, Way},
+    http_client::{Answer, Connection, ExchangeError, Way},
     keystone::token::TokenError,
     leader::Permit,
     lock::lock,
@@ -23,7 +23,7 @@ use crate::{
 
 /// For a connection.
 const CONNECT: Duration = Duration::from_secs(3);
-/// For an answer. A member of the API whose ZooKeeper is away takes longer for a list (config-daemons-observed).
+/// For an answer. A member of the API whose ZooKeeper is away takes longer for a list (docs/upstream/observed.md#stores).
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Of an answer, in bytes: what is listed of an object is less than a kilobyte, and there are 5,000 vRouters at most.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;

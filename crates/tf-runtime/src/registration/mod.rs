@@ -15,7 +15,8 @@ use std::{
     time::Duration,
 };
 
-use tf_plan::registration::{Api, Progress, Registration, decide::Wanted};
+use tf_config_api::decide::Wanted;
+use tf_plan::registration::{Api, Progress, Registration};
 use tokio::{
     sync::{mpsc, watch},
     task::AbortHandle,
@@ -27,7 +28,7 @@ use self::{
     client::{Client, Unable},
 };
 use crate::{
-    exchange::Way,
+    http_client::Way,
     identity::Authorities,
     keystone::token::{token, trusting},
     leader::Permit,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tf_plan::registration::{
+use tf_config_api::{
     decide::{Scope, Seen, Within},
     mark::Owner,
     record::{Ownership, Property, Record, Reference, Setting},
@@ -383,7 +383,7 @@ async fn wherever_it_is_killed_the_objects_become_the_same() {
         // What the killed process did: its calls in their order, as far as it came.
         let mut made = 0;
         'process: loop {
-            let decision = tf_plan::registration::decide::decide(&wanted, &seen(&member, &wanted).await);
+            let decision = tf_config_api::decide::decide(&wanted, &seen(&member, &wanted).await);
             if decision.waves.is_empty() {
                 break;
             }

@@ -20,7 +20,7 @@ pub trait Sink<T>: Send + Sync {
     fn end(&self, namespace: Option<&str>);
 }
 
-/// Told about changes: key, before, after.
+/// AgentReport about changes: key, before, after.
 pub type Changed<T> = Arc<dyn Fn(&Key, Option<&T>, Option<&T>) + Send + Sync>;
 
 /// Keeps objects in a cache and reports those whose reduced form changed.

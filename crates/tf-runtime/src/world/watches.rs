@@ -27,8 +27,8 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{Trigger, World, belongs, dynamic};
 use crate::{
     identity::Pending,
-    inputs::InputSink,
     object::Key,
+    referenced_objects::InputSink,
     watch::{
         Cache, Changed, Child, Context, Kept, LeanNode, PodEntry, Primary, Purpose, Refusal, Selector, Subject, Watch,
         child, claim, node, part, pod, primary, refusal, service, unbound, workload,

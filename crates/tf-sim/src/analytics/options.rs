@@ -1,5 +1,5 @@
-//! What the files say to the daemons of analytics (tf-components 7). The collector ignores what it does not know, the query engine ends at it,
-//! and those in Python ignore it.
+//! What the files say to the daemons of analytics (docs/upstream/analytics.md#daemons-of-analytics). The collector ignores what it does
+//! not know, the query engine ends at it, and those in Python ignore it.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -386,7 +386,7 @@ fn config_database(values: &Values) -> Cassandra {
 }
 
 /// Commas separate the servers of the alarm generator, and blanks those of the others; each names certificates in its own way
-/// (tf-components 11, trap 9).
+/// (docs/upstream/files.md#lists, docs/upstream/files.md#configdb).
 fn bus(daemon: Daemon, values: &Values) -> Result<Rabbitmq, Exit> {
     let (separator, prefix) = if daemon == Daemon::AlarmGenerator { (',', "kombu_ssl") } else { (' ', "rabbitmq_ssl") };
     let list = values.or("rabbitmq_server_list", "");

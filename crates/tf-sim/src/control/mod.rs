@@ -104,11 +104,11 @@ fn again(daemon: Daemon, file: String) -> impl Fn() -> Result<Vec<String>, Exit>
 }
 
 /// Where objects are looked up, and whose tables those are.
-type Told = (Arc<Database>, Directory);
+type AgentReport = (Arc<Database>, Directory);
 
 /// Lets in who connects, and keeps them as long as they like; those of a daemon that lacks its configuration go at once. `told`: where what
 /// they ask for is looked up.
-async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Option<Told>) {
+async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Option<AgentReport>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PERIOD).await;
@@ -130,7 +130,7 @@ async fn admit(listener: TcpListener, tls: Tls, status: Arc<Status>, told: Optio
 }
 
 /// Keeps a connection. A line with the name of an agent is answered with 1 or 0: whether there is a virtual-router of that name.
-async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told: Option<Told>) {
+async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told: Option<AgentReport>) {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     while status.lack().is_none() && matches!((&mut stream).take(LONGEST).read_line(&mut line).await, Ok(1..)) {
@@ -146,7 +146,7 @@ async fn keep(stream: impl AsyncRead + AsyncWrite + Unpin, status: &Status, told
 }
 
 /// Reads the database, again and again. A real one ends at none of its errors.
-async fn read((database, directory): Told, name: String, daemon: Daemon, status: Arc<Status>) {
+async fn read((database, directory): AgentReport, name: String, daemon: Daemon, status: Arc<Status>) {
     let mut last = None;
     loop {
         if let Ok(is_there) = directory.has(&database, BGP_ROUTER, &name).await

@@ -1,4 +1,4 @@
-//! What the files say to contrail-control and contrail-dns (tf-components 4.1 and 4.2), which end at whatever they do not know.
+//! What the files say to contrail-control and contrail-dns (docs/upstream/control.md#daemons-of-control), which end at whatever they do not know.
 
 use std::{
     net::{IpAddr, SocketAddrV4},

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::{Identity, Login, TOKEN, Token, Trust, Url, Version, ask};
 use crate::{
     exit::{Exit, exception},
-    http::{Answer, Told},
+    http::{AgentReport, Answer},
     log,
     options::Values,
 };
@@ -178,7 +178,7 @@ impl Guard {
         Judged::Nothing("Identity server rejected authorization".into())
     }
 
-    async fn validate(&self, own: &Token, token: &str) -> anyhow::Result<Told> {
+    async fn validate(&self, own: &Token, token: &str) -> anyhow::Result<AgentReport> {
         let request = Request::get("/").header(TOKEN, &own.id);
         let (url, request) = match self.login.version {
             Version::V2 => (self.identity.at(&format!("/v2.0/tokens/{token}")), request),
@@ -201,7 +201,7 @@ impl Guard {
     }
 }
 
-fn roles(told: &Told) -> Vec<String> {
+fn roles(told: &AgentReport) -> Vec<String> {
     let body: Value = serde_json::from_slice(&told.body).unwrap_or_default();
     let roles = body.pointer("/token/roles").or_else(|| body.pointer("/access/user/roles"));
     let names = roles.and_then(Value::as_array).into_iter().flatten().filter_map(|role| role["name"].as_str());

@@ -20,7 +20,7 @@ pub use self::{
     played::{Account, NAME, Played, converse, run},
 };
 use crate::{
-    http::{self, Told},
+    http::{self, AgentReport},
     tls,
 };
 
@@ -200,7 +200,7 @@ impl Login {
 #[error("Keystone: status {0}")]
 pub struct Refused(pub StatusCode);
 
-async fn ask(url: &Url, trust: &Trust, request: Request<Full<Bytes>>) -> Result<Told> {
+async fn ask(url: &Url, trust: &Trust, request: Request<Full<Bytes>>) -> Result<AgentReport> {
     let tls = trust.client(url)?;
     http::ask(&url.host, url.port, tls.as_ref(), request).await
 }

@@ -1,6 +1,6 @@
 //! contrail-kube-manager without what it makes of the cluster's objects in the config API: one of all members is elected and at work, the
-//! others open no port (tf-components 5). It asks the Kubernetes API for everything that the daemon follows, with the daemon's token, and
-//! makes the definition of further networks where there is none, so that a right it lacks shows.
+//! others open no port (docs/upstream/kube-manager.md#election). It asks the Kubernetes API for everything that the daemon follows, with the daemon's
+//! token, and makes the definition of further networks where there is none, so that a right it lacks shows.
 
 pub mod options;
 

@@ -1,5 +1,5 @@
-//! What `contrail-kubernetes.conf` says, by the parsers of each value (upstream `common/args.py`, `common/utils.py`; config-daemons-observed).
-//! Unknown options are ignored, as by the daemon.
+//! What `contrail-kubernetes.conf` says, by the parsers of each value (upstream `common/args.py`, `common/utils.py`;
+//! docs/upstream/observed.md#options). Unknown options are ignored, as by the daemon.
 
 use std::{
     collections::BTreeMap,

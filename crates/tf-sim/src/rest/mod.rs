@@ -1,5 +1,5 @@
-//! The REST interface of contrail-api as far as registration needs it (tf-components 10.1): objects of some types are made, read, listed,
-//! changed and deleted, and refer to each other, with the refusals that the real one was read or seen to give.
+//! The REST interface of contrail-api as far as registration needs it (docs/upstream/config-api.md#requests): objects of some types are made, read,
+//! listed, changed and deleted, and refer to each other, with the refusals that the real one was read or seen to give.
 //!
 //! Values are hardly looked at, and nothing follows from them. Writes of one member of the API come one after the other; those of different
 //! members may cross, as in the database that they share. What was accepted is in a journal.
@@ -289,7 +289,7 @@ impl<S: Store> Rest<S> {
         let object = self.find(kind, uuid).await?;
         let own = name(&object);
         let conflict = |why: String| Refusal::new(StatusCode::CONFLICT, why);
-        // A drained node has none (tf-components 10.5).
+        // A drained node has none (docs/upstream/config-api.md#virtual-router).
         if kind.name == "virtual-router" && !list_of(&object, "virtual_machine_refs").is_empty() {
             return Err(conflict(format!("Virtual machines of {} still exist", own.join(":"))).into());
         }

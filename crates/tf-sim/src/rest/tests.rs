@@ -1,4 +1,4 @@
-//! Refusals and answers, as tf-components 10.1 has them.
+//! Refusals and answers, as docs/upstream/config-api.md#requests has them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

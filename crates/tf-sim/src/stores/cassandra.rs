@@ -53,7 +53,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Connects once: a daemon that finds no server ends (config-daemons-observed).
+    /// Connects once: a daemon that finds no server ends (docs/upstream/observed.md#stores).
     ///
     /// # Errors
     /// When no server lets it in, or there are no authorities where they are named.
@@ -231,7 +231,7 @@ impl Database {
 /// What a server says instead of an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
-struct Told {
+struct AgentReport {
     code: i32,
     text: String,
 }
@@ -239,7 +239,7 @@ struct Told {
 /// Whether another server may answer the same question.
 fn is_for_another(error: &anyhow::Error) -> bool {
     let is_cut_off = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
-    is_cut_off || error.downcast_ref::<Told>().is_some_and(|told| ELSEWHERE.contains(&told.code))
+    is_cut_off || error.downcast_ref::<AgentReport>().is_some_and(|told| ELSEWHERE.contains(&told.code))
 }
 
 struct Session {
@@ -292,7 +292,7 @@ impl Session {
         self.stream.read_exact(&mut body).await?;
         if kind == ERROR {
             let code = int(&mut body.as_slice()).context("half an error")?;
-            bail!(Told { code, text: String::from_utf8_lossy(body.get(6..).unwrap_or_default()).into_owned() });
+            bail!(AgentReport { code, text: String::from_utf8_lossy(body.get(6..).unwrap_or_default()).into_owned() });
         }
         Ok((kind, body))
     }

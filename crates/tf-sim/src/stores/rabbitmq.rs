@@ -1,5 +1,5 @@
 //! The message bus: AMQPS with login and virtual host, an exchange that tells everybody, a queue for each daemon, none of which outlives its
-//! server (stateful-services 0.3).
+//! server (docs/upstream/rabbitmq.md#clients).
 
 use std::{
     collections::BTreeSet,

@@ -30,7 +30,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// What ends the name of a node in line; a number follows.
 const CONTENDER: &str = "__lock__";
 
-/// Connects, again and again (config-daemons-observed). `servers`: none where the list makes no sense.
+/// Connects, again and again (docs/upstream/observed.md#stores). `servers`: none where the list makes no sense.
 pub async fn connect(servers: Option<&str>, session: Duration, status: &Status) -> Client {
     let Some(servers) = servers else {
         status.set(Peer::Zookeeper, State::Down("Port could not be cast to integer value".into()));

@@ -2,8 +2,8 @@
 //! DNS daemons no XMPP is spoken.
 //!
 //! It looks whether the interfaces and addresses of its file are those of the node, connects to the servers that are named there, and says
-//! by introspection what it has. It is `Functional` when a control node says that there is a virtual-router of its name (tf-components 1.9):
-//! it asks the played ones by that name, over the connection that they let it have.
+//! by introspection what it has. It is `Functional` when a control node says that there is a virtual-router of its name
+//! (docs/upstream/daemons.md#reasons): it asks the played ones by that name, over the connection that they let it have.
 
 pub mod cni;
 pub mod options;

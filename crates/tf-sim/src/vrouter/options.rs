@@ -1,4 +1,4 @@
-//! What the file says to contrail-vrouter-agent (tf-components 8.1).
+//! What the file says to contrail-vrouter-agent (docs/upstream/vrouter.md#agent-file).
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -71,7 +71,7 @@ impl Options {
         }
         for name in ["SESSION.slo_destination", "SESSION.sample_destination"] {
             if boost.list(name).iter().any(|word| !DESTINATIONS.contains(&word.as_str())) {
-                // With a code that tells nobody of it (tf-components 11, trap 17).
+                // With a code that tells nobody of it (docs/upstream/vrouter.md#values-that-end-the-agent).
                 return Err(Exit { code: 0, why: format!("{name}: no such destination") });
             }
         }
@@ -122,7 +122,7 @@ impl Options {
     }
 }
 
-/// Both options have to be the name of one object in the config API (tf-components 1.14).
+/// Both options have to be the name of one object in the config API (docs/upstream/daemons.md#names).
 fn name(boost: &Boost) -> Result<String, Exit> {
     let [host, agent] = ["DEFAULT.hostname", "DEFAULT.agent_name"].map(|name| boost.text(name));
     match (host?, agent?) {
@@ -131,7 +131,8 @@ fn name(boost: &Boost) -> Result<String, Exit> {
     }
 }
 
-/// A prefix length of a single host is refused, and a list of gateways with something else in it ends the agent (trap 17).
+/// A prefix length of a single host is refused, and a list of gateways with something else in it ends the agent
+/// (docs/upstream/vrouter.md#values-that-end-the-agent).
 fn address(boost: &Boost) -> Result<Option<(IpAddr, u8)>, Exit> {
     addresses(boost, "VIRTUAL-HOST-INTERFACE.gateway")?;
     let Some(text) = boost.text("VIRTUAL-HOST-INTERFACE.ip")? else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! The two servers of the web UI, without pages (tf-components 6): `node webServerStart.js` and `node jobServerStart.js`. They find Redis
-//! before they open anything, speak to it without TLS and without a password, and look for the config API and the database that their file
+//! The two servers of the web UI, without pages (docs/upstream/web-ui.md#servers): `node webServerStart.js` and `node jobServerStart.js`. They find
+//! Redis before they open anything, speak to it without TLS and without a password, and look for the config API and the database that their file
 //! names.
 
 pub mod module;

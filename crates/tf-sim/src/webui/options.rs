@@ -1,5 +1,5 @@
-//! What `config.global.js` and `contrail-webui-userauth.js` say, as far as it is played (tf-components 6). What is missing is as in upstream's
-//! `default.config.global.js`.
+//! What `config.global.js` and `contrail-webui-userauth.js` say, as far as it is played (docs/upstream/web-ui.md#files). What is missing is as in
+//! upstream's `default.config.global.js`.
 
 use std::path::PathBuf;
 

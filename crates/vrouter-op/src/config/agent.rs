@@ -1,10 +1,10 @@
-//! `contrail-vrouter-agent.conf`, complete (tf-components 8.1): a template that every node completes.
+//! `contrail-vrouter-agent.conf`, complete (docs/upstream/vrouter.md#agent-file): a template that every node completes.
 
 use tf_agent_api::{node, template::Local};
 use tf_api::{ports, schema::Port};
 use tf_plan::{foreign::Foreign, not_ready::NotReady};
 
-use super::{LOG_DIR, qos, sheet::Sheet};
+use super::{LOG_DIR, ini_template::Sheet, qos};
 use crate::{
     parameters::{DPDK, Name, Parameters},
     services::Services,
@@ -12,7 +12,7 @@ use crate::{
 
 pub use tf_agent_api::vrouter::FILE;
 /// What the agent takes for the destination of samples and security events. Any other word makes it exit with code 0
-/// (tf-components 11, trap 17).
+/// (docs/upstream/vrouter.md#values-that-end-the-agent).
 const DESTINATIONS: [&str; 3] = ["collector", "file", "syslog"];
 
 /// The file.

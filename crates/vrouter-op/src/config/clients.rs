@@ -3,7 +3,8 @@
 use tf_agent_api::node;
 use tf_api::common::KeystoneVersion;
 use tf_config_files::{Ini, Section, Separator::Comma, Settings as _, url};
-use tf_plan::{cluster::Cluster, keystone, not_ready::NotReady, vnc_api};
+use tf_contrail::vnc_api;
+use tf_plan::{cluster::Cluster, keystone, not_ready::NotReady};
 
 use super::agent::tls;
 use crate::{
@@ -34,7 +35,7 @@ pub fn api_file(parameters: &Parameters, services: &Services) -> Result<String, 
     }
     let auth = file.section("auth");
     if !parameters.keystone() {
-        // Without it the client looks for a Keystone at 127.0.0.1 (tf-components 11, trap 3).
+        // Without it the client looks for a Keystone at 127.0.0.1 (docs/upstream/files.md#client-library).
         auth.set("AUTHN_TYPE", "noauth");
         return Ok(file.render()?);
     }

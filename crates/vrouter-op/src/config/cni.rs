@@ -1,4 +1,4 @@
-//! The CNI configuration (tf-components 8.5). It says nothing about a node.
+//! The CNI configuration (docs/upstream/cni.md#configuration). It says nothing about a node.
 
 use serde::Serialize;
 use tf_api::VrouterConfiguration;

@@ -11,7 +11,7 @@ use crate::{
     services::Services,
 };
 
-/// Kernel settings of every node with daemons (tf-components 1.13). The pattern of core files is the node's own business.
+/// Kernel settings of every node with daemons (docs/upstream/vrouter.md#kernel-settings). The pattern of core files is the node's own business.
 const SYSCTLS: [(&str, &str); 5] = [
     ("net.ipv4.tcp_keepalive_time", "5"),
     ("net.ipv4.tcp_keepalive_probes", "5"),

@@ -5,8 +5,8 @@ pub mod agent;
 pub mod clients;
 pub mod cni;
 pub mod host;
+mod ini_template;
 pub mod qos;
-mod sheet;
 
 /// Where daemons write their logs unless the spec says otherwise.
 pub const LOG_DIR: &str = "/var/log/contrail";

@@ -1,10 +1,10 @@
-//! Hardware queues and priority groups of the physical interface: the sections `QOS`, `QUEUE-n` and `PG-n` (tf-components
-//! 8.1), and what the agent's `tf-node` sets on the interface, which the image's `qosmap.py` does otherwise.
+//! Hardware queues and priority groups of the physical interface: the sections `QOS`, `QUEUE-n` and `PG-n` (docs/upstream/vrouter.md#queues), and
+//! what the agent's `tf-node` sets on the interface, which the image's `qosmap.py` does otherwise.
 
 use tf_agent_api::launch::{PriorityGroup, Queues};
 use tf_plan::not_ready::NotReady;
 
-use super::sheet::Sheet;
+use super::ini_template::Sheet;
 use crate::parameters::{Name, Parameters};
 
 const STRICT: &str = "strict";

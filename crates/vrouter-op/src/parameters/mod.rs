@@ -1,4 +1,4 @@
-//! The parameters of an agent: what the spec sets, under the names the agent's image gives them (tf-components 8.1).
+//! The parameters of an agent: what the spec sets, under the names the agent's image gives them (docs/upstream/vrouter.md#parameters).
 //!
 //! A parameter comes from a field of the spec or from `envVariablesConfig`, which wins. Files are rendered from parameters
 //! and nothing else of the spec, so an override reaches whatever the field would have reached. Reading is recorded: a

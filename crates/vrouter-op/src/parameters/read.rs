@@ -56,7 +56,7 @@ impl Parameters {
         text.split([',', ' ']).filter(|item| !item.is_empty() && *item != "[]").map(str::to_owned).collect()
     }
 
-    /// Literal addresses: a malformed gateway can crash the agent (tf-components 11, trap 17).
+    /// Literal addresses: a malformed gateway can crash the agent (docs/upstream/vrouter.md#values-that-end-the-agent).
     ///
     /// # Errors
     /// When an item is no address.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tf_api::contract::Reason;
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 use vrouter_op::Component;
 
 use crate::world::{observed, plan, vrouter};

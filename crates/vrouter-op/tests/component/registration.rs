@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tf_agent_api::{state::Status, vrouter::Facts};
 use tf_api::contract::{ConditionType, Reason};
+use tf_config_api::{decide::decide, types};
 use tf_plan::{
     object::NODE,
     observed::{Agent, Certificate, Node, Observed, Pod, Source},
     plan::Plan,
-    registration::{decide::decide, types},
 };
 
 use crate::world::{observed, plan, vrouter};

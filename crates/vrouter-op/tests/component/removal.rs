@@ -128,20 +128,20 @@ fn a_resource_that_is_deleted_is_held_until_it_is_off_all_its_nodes() {
     let ours = Some("tf.vrouter1");
     let mut world = world(&[("a", true, ours), ("b", true, ours), ("c", true, None)]);
     let mut cr = managed();
-    assert!(plan(&cr, &world).expect("a plan").farewell.is_none());
+    assert!(plan(&cr, &world).expect("a plan").finalization.is_none());
     cr.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-29T09:00:00Z")).expect("a time");
-    let farewell = plan(&cr, &world).expect("a plan").farewell.expect("a farewell");
-    assert_eq!(removal(&farewell.objects).expect("a removal").1, ["a", "b"]);
-    assert_eq!(farewell.waits.as_deref(), Some("the vRouter from a, b"));
+    let finalization = plan(&cr, &world).expect("a plan").finalization.expect("a finalization");
+    assert_eq!(removal(&finalization.objects).expect("a removal").1, ["a", "b"]);
+    assert_eq!(finalization.waits.as_deref(), Some("the vRouter from a, b"));
     world.removals = vec![removal_pod("a", true, None), removal_pod("b", true, None)];
-    let farewell = plan(&cr, &world).expect("a plan").farewell.expect("a farewell");
-    assert_eq!((farewell.waits, farewell.objects.len(), farewell.marks.len()), (None, 0, 2));
+    let finalization = plan(&cr, &world).expect("a plan").finalization.expect("a finalization");
+    assert_eq!((finalization.waits, finalization.objects.len(), finalization.marks.len()), (None, 0, 2));
     // A node that has booted since its agent served last.
     let Source::Known(nodes) = &mut world.nodes else { unreachable!("nodes are known") };
     nodes[0].served_boot = Some("a".into());
     let key = names::TAINT_AGENT_NOT_READY.to_owned();
     nodes[0].taints = vec![Taint { key, effect: "NoSchedule".into(), ..Taint::default() }];
-    let marks = plan(&cr, &world).expect("a plan").farewell.expect("a farewell").marks;
+    let marks = plan(&cr, &world).expect("a plan").finalization.expect("a finalization").marks;
     assert_eq!(marks[0].annotations, [(names::ANNOTATION_SERVED_BOOT, None)].into());
     assert_eq!(marks[0].taints, [(names::TAINT_AGENT_NOT_READY, false)].into());
     assert!(marks[1].taints.is_empty());

@@ -8,7 +8,7 @@ use tf_plan::{
     object::CONFIG_MAP,
     observed::{Observed, Source, Unavailable},
 };
-use tf_testing::laws::unseen;
+use tf_testing::invariants::unseen;
 
 use crate::world::{endpoint, files, observed, peer, plan, vrouter};
 

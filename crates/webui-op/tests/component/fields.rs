@@ -1,7 +1,7 @@
 //! Every field of a Webui has an effect or is told to have none.
 
 use serde_json::{Value, json};
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 use webui_op::Component;
 
 fn sample(path: &str) -> Option<Value> {

@@ -8,7 +8,7 @@ use tf_agent_api::{
 };
 use tf_plan::object::{SECRET, SERVICE};
 use tf_testing::{
-    laws::unseen,
+    invariants::unseen,
     situation::{external, foreign, has_foreign},
 };
 

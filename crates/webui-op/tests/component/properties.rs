@@ -3,7 +3,7 @@
 use crate::support::{Planned, World, initialized, launch_of, named, options_of};
 use proptest::prelude::*;
 use serde_json::json;
-use tf_testing::{laws, made_up::addresses};
+use tf_testing::{invariants, strategies::addresses};
 
 /// Text that careless writers break.
 fn text() -> impl Strategy<Value = String> {
@@ -42,7 +42,7 @@ proptest! {
         if initialized_already {
             webui = initialized(&webui);
         }
-        let Some(plan) = laws::sound(|| world.plan(&webui), &[world.redis_password.as_str(), world.login.as_str()]) else { return Ok(()) };
+        let Some(plan) = invariants::sound(|| world.plan(&webui), &[world.redis_password.as_str(), world.login.as_str()]) else { return Ok(()) };
         prop_assert!(initialized_already || world.ready, "a bring-up with services that are not ready");
         let members: Vec<String> = plan.members.iter().map(|member| member.address.clone()).collect();
         let planned = Planned(plan);

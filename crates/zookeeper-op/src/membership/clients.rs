@@ -50,7 +50,7 @@ fn may_close(situation: &Situation<'_>, view: &View<'_>) -> bool {
     let is_current = |change: Option<Change>| match change {
         None => true,
         Some(Change::Template | Change::Certificate) => false,
-        Some(Change::Configuration | Change::Told | Change::UnderWay) => has_begun,
+        Some(Change::Configuration | Change::HotReload | Change::UnderWay) => has_begun,
     };
     situation.seats.iter().all(|seat| is_current(seat.change)) && view.fragile().is_none()
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here remembers a phase. What is wanted, who is recorded in the status, what the servers themselves say and where the
 //! pods are decides, so an operator that is killed at any moment goes on where the world stands. Each change of size is made
-//! of the same few moves, one at a time (stateful-services 1.1.6):
+//! of the same few moves, one at a time (docs/upstream/zookeeper.md#changes-of-size):
 //!
 //! - grow: record a member, which gets a pod and a list that holds itself, too; when it follows the quorum, add it.
 //! - shrink: mark the member on the highest ordinal as leaving, since a StatefulSet takes no other; remove it; strike it off the
@@ -190,7 +190,7 @@ fn record(place: &Place, decision: &mut Decision) {
     decision.members.push(MemberStatus { id: decision.highest, node, address });
 }
 
-/// Nodes that match and carry no member. Two servers at one address would be taken for one (stateful-services 2.1: ZooKeeper
+/// Nodes that match and carry no member. Two servers at one address would be taken for one (docs/upstream/zookeeper.md#reconfiguration: ZooKeeper
 /// itself accepts that), so of nodes that share an address the first is used.
 fn free_places<'a>(situation: &Situation<'a>, taken: &[MemberStatus], held: &mut Vec<String>) -> Vec<&'a Place> {
     let mut addresses: BTreeMap<&str, &str> =

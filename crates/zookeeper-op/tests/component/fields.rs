@@ -1,7 +1,7 @@
 //! Every field of a Zookeeper has an effect or is told to have none.
 
 use serde_json::{Value, json};
-use tf_testing::laws::fields::Stage;
+use tf_testing::invariants::fields::Stage;
 use zookeeper_op::Component;
 
 /// What concerns clients that speak TLS needs a port for them.

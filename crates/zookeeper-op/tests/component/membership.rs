@@ -18,7 +18,7 @@ use tf_api::{
     schema::Port,
 };
 use tf_plan::{observed, rollout};
-use tf_testing::walks;
+use tf_testing::model_runs;
 use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide, is_as_wanted};
 
 /// The template of pods that another operator made.
@@ -564,7 +564,7 @@ fn survives(world: &World) -> bool {
 #[test]
 fn whatever_happens_no_step_of_ours_takes_the_quorum_and_the_wish_comes_true() {
     let (mut states, mut seed) = (0, 0);
-    while states < walks::times(STATES) {
+    while states < model_runs::times(STATES) {
         states += walk(seed);
         seed += 1;
     }

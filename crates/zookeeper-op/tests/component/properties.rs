@@ -18,7 +18,7 @@ use tf_plan::{
     observed::{Node, Observed, Source},
     plan::Plan,
 };
-use tf_testing::laws;
+use tf_testing::invariants;
 use zookeeper_op::{
     Component, config,
     plan::{PASSWORD, super_secret},
@@ -171,7 +171,7 @@ proptest! {
     ) {
         let (cr, observed) = (zookeeper(&name, &spec, &json!({})), observed(&name, &nodes));
         let result = Component::plan(&cr, &observed);
-        laws::check::<Component>("property", &cr, &observed, &result);
+        invariants::check::<Component>("property", &cr, &observed, &result);
         let plan = match result {
             Ok(plan) => plan,
             Err(why) => {

@@ -14,15 +14,15 @@ pub struct Kind {
     /// Containers without which it is of no use.
     pub containers: &'static [&'static str],
     /// Settings that the definition refuses, with what it says.
-    pub refused: Vec<Told>,
+    pub refused: Vec<AgentReport>,
     /// Settings that stall it, with what is said.
-    pub stalled: Vec<Told>,
+    pub stalled: Vec<AgentReport>,
     /// Settings that stall it before it has been brought up, with what is said.
-    pub beginning: Vec<Told>,
+    pub beginning: Vec<AgentReport>,
     /// Settings that stall it once it has been brought up, with what is said.
-    pub founded: Vec<Told>,
+    pub founded: Vec<AgentReport>,
     /// Settings that are ignored, with what is said.
-    pub ignored: Vec<Told>,
+    pub ignored: Vec<AgentReport>,
 }
 
 impl Kind {
@@ -46,18 +46,18 @@ pub fn daemons() -> [Kind; 8] {
     [config(), control(), kubemanager(), analytics(), analytics_alarm(), analytics_snmp(), query_engine(), webui()]
 }
 
-pub type Told = (Value, [&'static str; 2]);
+pub type AgentReport = (Value, [&'static str; 2]);
 
-pub fn too_high(field: &'static str) -> Told {
+pub fn too_high(field: &'static str) -> AgentReport {
     (json!({ field: 65536 }), [field, "less than or equal to 65535"])
 }
 
-pub fn zero(field: &'static str) -> Told {
+pub fn zero(field: &'static str) -> AgentReport {
     (json!({ field: 0 }), [field, "greater than or equal to 1"])
 }
 
 /// Logs that the agents would not find.
-fn elsewhere() -> Told {
+fn elsewhere() -> AgentReport {
     (json!({ "logFilePath": "/tmp" }), ["logFilePath is \"/tmp\"", "/var/log"])
 }
 

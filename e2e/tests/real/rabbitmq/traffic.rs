@@ -1,5 +1,5 @@
 //! Clients as Tungsten Fabric's are: each process has a queue of its own that a fanout exchange fills, and one publishes with
-//! confirms (stateful-services 0.3). Whoever loses its connection takes the next server and declares everything again.
+//! confirms (docs/upstream/rabbitmq.md#clients). Whoever loses its connection takes the next server and declares everything again.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{rest, store::NAMESPACE};
 
-/// Until another server takes writes (stateful-services 5).
+/// Until another server takes writes (docs/upstream/redis.md#failover).
 pub const CONVERGED: Duration = Duration::from_secs(30);
 /// Longest time without a write when nothing fails: another server takes them within two seconds, and the machine is a busy one.
 pub const HANDED_OVER: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ const TRUST: Duration = Duration::from_secs(2);
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(100);
 /// For how long a network is read. Each network makes two notices, so there are as many as where real daemons of analytics were seen to stumble over each
-/// (F6 of real-daemons-observed: 432 in ten minutes). A daemon that gets several in a second is hardly ever connected.
+/// (docs/upstream/observed.md#unknown-types). A daemon that gets several in a second is hardly ever connected.
 const READ: Duration = Duration::from_millis(2600);
 /// Before it asks the next member after a 503.
 const AGAIN: Duration = Duration::from_secs(1);

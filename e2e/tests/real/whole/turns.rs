@@ -48,7 +48,7 @@ impl Turns {
 }
 
 /// What operators tell pods to run with: files, and certificates.
-type Told = [Option<String>; 2];
+type AgentReport = [Option<String>; 2];
 
 /// A member, as it was seen at work last.
 #[derive(Default)]
@@ -56,7 +56,7 @@ struct Member {
     uid: Option<String>,
     processes: Vec<Identity>,
     /// What its pod was told last to run with.
-    told: Told,
+    told: AgentReport,
     /// When it was seen to have been stopped, if it is not back.
     stopped: Option<Instant>,
     /// Since when its pod was not Ready.
@@ -233,6 +233,6 @@ fn is_going(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-fn told(pod: &Pod) -> Told {
+fn told(pod: &Pod) -> AgentReport {
     [ANNOTATION_ACTIVE_CONFIG, ANNOTATION_ACTIVE_CERTIFICATE].map(|name| pod.annotations().get(name).cloned())
 }

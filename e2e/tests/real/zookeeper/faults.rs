@@ -1,5 +1,5 @@
 //! Members and nodes fail in one way after the other, under a writer. Throughout: nothing that was acknowledged is lost, a
-//! failure and its end are told in time, and nobody is called Ready or Available without a quorum (stateful-services 6.1).
+//! failure and its end are told in time, and nobody is called Ready or Available without a quorum (docs/testing.md#long-runs).
 //!
 //! `TF_SAMPLE` says how many ways, drawn with `TF_TEST_SEED`, or `all` (`cargo xtask soak faults`).
 

@@ -1,5 +1,4 @@
-//! Looks all the time whether what the status says is true and whether the list of members is sound (stateful-services 6.1,
-//! I1, I4, I9).
+//! Looks all the time whether what the status says is true and whether the list of members is sound (docs/testing.md#long-runs).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub enum Watch {
     /// Members fail, or come and go.
     Any,
-    /// Nobody but the operator stops servers: at most one of them is down at a time (I1).
+    /// Nobody but the operator stops servers: at most one of them is down at a time.
     OneAtATime,
 }
 

@@ -16,7 +16,7 @@ pub enum Event {
     Configuration(bool),
     FormerConfiguration(usize),
     /// Something that servers take as they run.
-    Told,
+    AgentReport,
     Hibernate,
     Dies(usize),
     Comes,
@@ -67,7 +67,7 @@ pub fn event() -> impl Strategy<Value = Event> {
         1 => at().prop_map(Event::FormerTemplate),
         1 => prop::bool::weighted(0.3).prop_map(Event::Configuration),
         1 => at().prop_map(Event::FormerConfiguration),
-        1 => Just(Event::Told),
+        1 => Just(Event::AgentReport),
         1 => Just(Event::Hibernate),
         1 => at().prop_map(Event::Dies),
         1 => Just(Event::Comes),
@@ -107,7 +107,7 @@ impl World {
                 self.broken.extend(is_broken.then_some(self.version));
             }
             Event::FormerConfiguration(index) => self.version = index % self.versions,
-            Event::Told => self.told += 1,
+            Event::AgentReport => self.told += 1,
             Event::Hibernate => self.hibernates = !self.hibernates,
             Event::Dies(index) => {
                 let at = index % count;

@@ -27,7 +27,7 @@ use tf_plan::{
 };
 use tf_testing::{
     model::{Late, Pod, Server, Spec, StatefulSet, WritesLeft, hash, machine, node, numbered},
-    walks,
+    model_runs,
 };
 
 use self::events::event;
@@ -330,7 +330,7 @@ struct Planned {
 }
 
 proptest! {
-    #![proptest_config(walks::same(WALKS))]
+    #![proptest_config(model_runs::same(WALKS))]
 
     #[test]
     fn whatever_happens_no_row_is_lost_or_comes_back_and_in_the_end_the_ring_is_as_wished(

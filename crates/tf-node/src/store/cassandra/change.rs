@@ -13,7 +13,7 @@ use tf_agent_api::cassandra::{Change, Facts, Failed, backup::Found};
 use tokio::time::timeout;
 
 use super::{
-    super::Failure, Release, Server, disk, gossip::Gossip, keyspaces, save, session, sstables::Counts, without,
+    super::Failure, Release, Server, disk, gossip::Gossip, save, session, simple_keyspaces, sstables::Counts, without,
     without::RepairedWithout,
 };
 use crate::{command::Commands, log, materialise::RunDir, paths::Paths, process, state_file};
@@ -198,7 +198,8 @@ impl Changer {
 
     /// Fails if a keyspace is to be on another number of members.
     pub(super) async fn holds(&self, keyspace: &str, factor: u32) -> Result<(), Failure> {
-        let keyspaces = async { keyspaces(&mut session(&self.server.clients, &self.paths).await?, &self.paths).await };
+        // That of users, too, whether clients of this server log in yet or not.
+        let keyspaces = async { simple_keyspaces(&mut session(&self.server.clients, &self.paths).await?).await };
         let found = in_time(keyspaces).await?.get(keyspace).copied();
         if found == Some(factor) {
             return Ok(());

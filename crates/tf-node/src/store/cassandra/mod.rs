@@ -155,10 +155,6 @@ fn read_all_keyspaces(rows: &[Row]) -> Result<BTreeMap<String, bool>> {
 
 /// Keyspaces of clients, each with how many members hold a row; where clients log in, that of the users, too. Others of the server itself, and
 /// those that somebody placed by data centre, are not among them.
-async fn keyspaces(server: &mut Connection, paths: &Paths) -> Result<BTreeMap<String, u32>> {
-    of_clients(simple_keyspaces(server).await?, paths)
-}
-
 fn of_clients(mut keyspaces: BTreeMap<String, u32>, paths: &Paths) -> Result<BTreeMap<String, u32>> {
     let have_users = Login::read(paths)?.is_some();
     keyspaces.retain(|name, _| !name.starts_with("system") || have_users && name == AUTH_KEYSPACE);

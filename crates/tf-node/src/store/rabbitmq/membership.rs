@@ -105,7 +105,7 @@ async fn forget(name: &str, server: &Server<'_>, tools: &Tools<'_>) -> Result<()
         Some(_) => {}
     }
     has_nothing_alone("--offline", tools).await?;
-    // Otherwise it stays a member of quorum queues (stateful-services 1.2.6).
+    // Otherwise it stays a member of quorum queues (docs/upstream/rabbitmq.md#quorum-queues).
     tools.run(&["rabbitmq-queues", "shrink", name]).await?;
     Ok(tools.run(&["rabbitmqctl", "forget_cluster_node", name]).await.map(drop)?)
 }

@@ -1,6 +1,6 @@
 //! Whether queues of clients have mirrors (RabbitMQ before 4.0, "Classic Mirrored Queues"): a policy says so, which somebody may delete, or hide behind
 //! another one. What is in a transient queue without a mirror is lost with its node, and clients of Tungsten Fabric do not notice
-//! (stateful-services 0.1).
+//! (docs/upstream/rabbitmq.md#clients).
 
 use std::collections::BTreeSet;
 

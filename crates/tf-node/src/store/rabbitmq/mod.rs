@@ -12,9 +12,9 @@ use std::{fs, path::Path, time::Duration};
 
 use super::{answer, line, owner};
 use crate::{
+    disk_space::Room,
     paths::Paths,
     probe::{Target, http::Connection},
-    room::Room,
     set::Set,
 };
 use anyhow::{Context as _, Result, bail};
@@ -31,7 +31,7 @@ use tf_agent_api::{
 use self::queues::Queues;
 
 /// Queues with a majority that would be lost, and messages that no mirror has. Releases without mirrors do not know the latter
-/// (stateful-services 2.2).
+/// (docs/upstream/rabbitmq.md#health-checks).
 const CHECKS: [&str; 2] =
     ["/api/health/checks/node-is-quorum-critical", "/api/health/checks/node-is-mirror-sync-critical"];
 /// Answers whoever may log in.

@@ -30,10 +30,11 @@ use crate::paths::Paths;
 
 /// Between two listings where nothing has changed.
 const PERIOD: Duration = Duration::from_secs(30);
-/// What was not looked at for so long may have changed and changed back: a server is away for longer when it is started anew (stateful-services 2.2).
+/// What was not looked at for so long may have changed and changed back: a server is away for longer when it is started anew
+/// (docs/upstream/rabbitmq.md#restarts).
 const GAP: Duration = Duration::from_secs(5);
-/// After a node came or went consumers are waited for so long. Tungsten Fabric's clients try all servers and wait for 5 s then (stateful-services
-/// 0.3); a daemon that starts anew because of it needs a minute. Whoever is not back by then is taken for gone.
+/// After a node came or went consumers are waited for so long. Tungsten Fabric's clients try all servers and wait for 5 s then
+/// (docs/upstream/rabbitmq.md#clients); a daemon that starts anew because of it needs a minute. Whoever is not back by then is taken for gone.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Nodes of a quorum queue whose client says nothing about it (`quorum_cluster_size`).
 const GROUP: usize = 3;

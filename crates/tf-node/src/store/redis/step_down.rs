@@ -24,7 +24,7 @@ use crate::{log, materialise::RunDir, paths::Paths, pod::Pod, probe::Target, sto
 
 /// Until all others have what was written. They tell how far they are once a second.
 const CATCH_UP: Duration = Duration::from_secs(5);
-/// Until another server takes writes: 1.2 s where nothing else happens (stateful-services 1.4).
+/// Until another server takes writes: 1.2 s where nothing else happens (docs/upstream/redis.md#failover).
 const TAKE_OVER: Duration = Duration::from_secs(12);
 /// For one question to another member.
 const PATIENCE: Duration = Duration::from_secs(1);

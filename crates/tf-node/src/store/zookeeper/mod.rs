@@ -1,7 +1,7 @@
 //! A ZooKeeper server by its four-letter words.
 //!
 //! A word is sent as exactly four bytes: a line break after it loses 4 to 8 % of the answers to a reset connection
-//! (stateful-services 2.2, measured).
+//! (docs/upstream/zookeeper.md#four-letter-words).
 
 pub mod newest;
 pub mod reconfig;

@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 use tf_agent_api::cassandra::backup::Backup;
 use tokio::sync::oneshot;
 
-use crate::room::Room;
+use crate::disk_space::Room;
 
 pub(super) use self::{
     read::{STAGING, find, stage},

@@ -1,4 +1,4 @@
-//! The node manager that may stand beside the daemons of a component (tf-components 3.5).
+//! The node manager that may stand beside the daemons of a component (docs/upstream/config.md#node-manager).
 //!
 //! It reports the state of the node and of the component's containers to the collectors, and repairs a Cassandra every day.
 //! A cluster works without it, and it needs every privilege, so it runs only where the spec lists it.
@@ -9,8 +9,7 @@ use k8s_openapi::api::core::v1::Volume;
 use tf_agent_api::launch::OnChange;
 use tf_api::{common::LogLevel, ports, schema::Port};
 use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
-
-use crate::{
+use tf_plan::{
     build::{
         pod::{Daemon, Privileges, mount},
         storage::host_path,
@@ -18,9 +17,9 @@ use crate::{
     connection::Connection,
     ensemble::sys_log_level,
     images::{Builtin, Chosen},
-    sandesh,
-    services::COLLECTOR,
 };
+
+use crate::{sandesh, services::COLLECTOR};
 
 /// The container, for the list of what a component can run.
 pub const CONTAINER: Builtin = Builtin { name: "nodemanager", image: "nodemgr", default: false };

@@ -1,4 +1,4 @@
-//! Types of the config API's schema that operators register, and the names of what is there from the beginning (tf-components 10).
+//! Types of the config API's schema that operators register, and the names of what is there from the beginning (docs/upstream/config-api.md#types).
 
 use super::record::{FqName, Type};
 

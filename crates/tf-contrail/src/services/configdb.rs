@@ -1,5 +1,5 @@
-//! The `[CONFIGDB]` section: how daemons that follow the configuration find its database and the message bus (tf-components 1.5). Control,
-//! DNS and collectors have the same client, and the daemons of alarms and SNMP took its names over, but for those of certificates.
+//! The `[CONFIGDB]` section: how daemons that follow the configuration find its database and the message bus (docs/upstream/files.md#configdb).
+//! Control, DNS and collectors have the same client, and the daemons of alarms and SNMP took its names over, but for those of certificates.
 
 use tf_api::contract::MemberStatus;
 use tf_config_files::{Section, Separator, Settings as _};

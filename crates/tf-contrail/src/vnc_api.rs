@@ -1,9 +1,8 @@
-//! `vnc_api_lib.ini`: how everything written in Python finds the config API and logs in (tf-components 1.5).
+//! `vnc_api_lib.ini`: how everything written in Python finds the config API and logs in (docs/upstream/files.md#client-library).
 
 use tf_agent_api::node;
 use tf_config_files::{Ini, Separator::Comma, Settings as _, Unrepresentable, url};
-
-use crate::{foreign::Foreign, keystone::Keystone};
+use tf_plan::{foreign::Foreign, keystone::Keystone};
 
 /// Name of the file, which the library looks for in [`node::RUN_DIR`].
 pub const FILE: &str = "vnc_api_lib.ini";
@@ -11,8 +10,8 @@ pub const FILE: &str = "vnc_api_lib.ini";
 /// Seconds that the library gives a server for the TCP connection and then for the TLS handshake (upstream `vnc_api.py`, `ApiServerSession.crud`);
 /// the library's own are 5. A connection that is not made in time makes it ask the next server. A handshake that is not done in time ends the
 /// daemon: requests raises `ReadTimeout`, which the library does not catch, and a busy contrail-api lets handshakes wait longer than 5 s
-/// (real-daemons-observed, D9). It is no longer than this since the library takes one server after the other, and each turn of a server that
-/// drops packets takes this time, or twice this time where that server is first in the list.
+/// (docs/upstream/observed.md#handshakes). It is no longer than this since the library takes one server after the other, and each turn of a server
+/// that drops packets takes this time, or twice this time where that server is first in the list.
 const CONNECTION_TIMEOUT: u32 = 15;
 
 /// What the file says.
@@ -77,9 +76,9 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
 mod tests {
     use tf_api::{common::KeystoneVersion, schema::Sensitive};
     use tf_config_files::read;
+    use tf_plan::{connection::Connection, foreign::Service};
 
     use super::*;
-    use crate::{connection::Connection, foreign::Service};
 
     fn keystone() -> Keystone {
         Keystone {

@@ -11,7 +11,7 @@ use tf_plan::{
     assess::Outcome,
     component::Component,
     not_ready::NotReady,
-    plan::{Farewell, Plan},
+    plan::{Finalization, Plan},
     registration::{self, Progress, Registration},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl<C: Component> Reconciler<C> {
-    pub(super) async fn say_goodbye(&self, subject: &Subject<'_, C::Cr>) -> Next {
+    pub(super) async fn finalize(&self, subject: &Subject<'_, C::Cr>) -> Next {
         let left = if C::declaration().deregisters && self.finalizer.is_set(subject.cr.meta()) {
             self.left_elsewhere(subject).await
         } else {
@@ -45,18 +45,18 @@ impl<C: Component> Reconciler<C> {
     async fn left_elsewhere(&self, subject: &Subject<'_, C::Cr>) -> Option<Left> {
         let observed = self.observer.observe(subject.key, &subject.cr).await.ok();
         let mut planned = observed.map(|observed| C::plan(&subject.cr, &observed));
-        let farewell = planned.as_mut().and_then(|planned| planned.as_mut().ok()?.farewell.take());
-        if let Some(farewell) = farewell {
-            match self.take_from_nodes(subject, &farewell).await {
-                Ok(()) if farewell.waits.is_none() => {}
-                Ok(()) => return farewell.waits.map(|what| Left { what, nodes: farewell.nodes }),
+        let finalization = planned.as_mut().and_then(|planned| planned.as_mut().ok()?.finalization.take());
+        if let Some(finalization) = finalization {
+            match self.take_from_nodes(subject, &finalization).await {
+                Ok(()) if finalization.waits.is_none() => {}
+                Ok(()) => return finalization.waits.map(|what| Left { what, nodes: finalization.nodes }),
                 // No pod can be made that would do it, nor an event that says so.
                 Err(PassError::Apply(ApplyError::Request(error))) if error.is_in_leaving_namespace() => {
-                    tracing::warn!(resource = %subject.key, left = farewell.waits, "the namespace goes, and what is left on nodes stays");
+                    tracing::warn!(resource = %subject.key, left = finalization.waits, "the namespace goes, and what is left on nodes stays");
                 }
                 Err(error) => {
-                    let left = farewell.waits.unwrap_or_else(|| "labels of nodes".into());
-                    return Some(Left { what: format!("{left} ({error})"), nodes: farewell.nodes });
+                    let left = finalization.waits.unwrap_or_else(|| "labels of nodes".into());
+                    return Some(Left { what: format!("{left} ({error})"), nodes: finalization.nodes });
                 }
             }
         }
@@ -65,12 +65,16 @@ impl<C: Component> Reconciler<C> {
     }
 
     /// Has pods undo on nodes what the resource's pods changed there. These have to end first.
-    async fn take_from_nodes(&self, subject: &Subject<'_, C::Cr>, farewell: &Farewell) -> Result<(), PassError> {
-        if farewell.waits.is_some() {
-            self.apply_all(subject, &farewell.objects).await?;
-            self.prune_workloads(subject, &farewell.objects).await?;
+    async fn take_from_nodes(
+        &self,
+        subject: &Subject<'_, C::Cr>,
+        finalization: &Finalization,
+    ) -> Result<(), PassError> {
+        if finalization.waits.is_some() {
+            self.apply_all(subject, &finalization.objects).await?;
+            self.prune_workloads(subject, &finalization.objects).await?;
         }
-        Ok(self.marker.mark(&farewell.marks).await.map(drop)?)
+        Ok(self.marker.mark(&finalization.marks).await.map(drop)?)
     }
 
     /// What of a resource that is being deleted is still in the config API. Where that goes, too, it is not asked for.

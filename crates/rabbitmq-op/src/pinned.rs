@@ -1,10 +1,10 @@
 //! What the members of a running cluster have been told and cannot be told otherwise one at a time.
 //!
-//! A node's name is the name of its data: a renamed node is a new one (stateful-services 2.2). Cookie, port mapper, TLS and delegates are
-//! how members find and trust each other: a member that is restarted with another one waits for its peers in vain and stops
-//! the roll-out. So all of them are read back from the files that the members were given, by this operator or by the Go
-//! tf-operator, whose installations are adopted. That way they outlive a change of the spec, of the operator's settings and
-//! of the Secret they once came from; how members speak with each other is in the status, too. While the cluster sleeps no member runs, and all but the names follow the spec.
+//! A node's name is the name of its data: a renamed node is a new one (docs/upstream/rabbitmq.md#node-names). Cookie, port mapper, TLS and delegates
+//! are how members find and trust each other: a member that is restarted with another one waits for its peers in vain and stops the roll-out. So all
+//! of them are read back from the files that the members were given, by this operator or by the Go tf-operator, whose installations are adopted. That
+//! way they outlive a change of the spec, of the operator's settings and of the Secret they once came from; how members speak with each other is in
+//! the status, too. While the cluster sleeps no member runs, and all but the names follow the spec.
 
 use tf_agent_api::content;
 use tf_api::{

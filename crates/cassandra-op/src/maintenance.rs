@@ -6,8 +6,8 @@
 //! Repairs are done from time to time: a copy that has not heard of a deletion before the others forget it brings back what was deleted.
 //!
 //! Each row is on every member (ADR 0028), so one member that repairs a keyspace makes all copies alike. It is done long before the shortest
-//! `gc_grace_seconds` of a keyspace's tables is over (10 days in Tungsten Fabric's; stateful-services 1.1), by whoever has not done it for longest,
-//! and while nothing else is to be done.
+//! `gc_grace_seconds` of a keyspace's tables is over (10 days in Tungsten Fabric's; docs/upstream/cassandra.md#repair), by whoever has not done it
+//! for longest, and while nothing else is to be done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +113,7 @@ fn interval(grace: u32) -> SignedDuration {
     SignedDuration::from_secs(i64::from(grace) * SHARE.0 / SHARE.1).max(SOONEST)
 }
 
-/// Whether servers are of different releases, which do not exchange data in all of them (stateful-services 1.3.4).
+/// Whether servers are of different releases, which do not exchange data in all of them (docs/upstream/cassandra.md#mixed-releases).
 fn is_mixed(ring: &[(&Pod, &Facts)]) -> bool {
     ring.windows(2).any(|pair| matches!(pair, [(_, one), (_, other)] if one.release != other.release))
 }

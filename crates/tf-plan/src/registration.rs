@@ -1,25 +1,16 @@
-//! Registration: what a resource's nodes and settings are in the config API, as decisions (tf-components 10).
+//! Registration: what a resource's nodes and settings are in the config API (docs/upstream/config-api.md#rest-of-the-config-api).
 //!
-//! A component says in its plan what shall be there ([`record`]) and where the API is ([`Registration`]). The runtime lists what is, asks
-//! for a [decision](decide), makes the [calls](call) and looks again until nothing is left to do; what came of it is the condition
-//! `Provisioned`. What people changed stays ([`merge`]), and what is not ours is known by what it lacks ([`mark`]).
+//! A component says in its plan what shall be there and where the API is ([`Registration`]). The runtime lists what is, asks for a decision
+//! ([`tf_config_api`]), makes the calls and looks again until nothing is left to do; what came of it is the condition `Provisioned`.
 
-pub mod call;
 pub mod client;
-pub mod decide;
-pub mod mark;
-pub mod merge;
-pub mod record;
-#[cfg(test)]
-mod tests;
-pub mod types;
 
 use tf_api::{
     Managed,
     contract::{ConditionType, Draft, MemberStatus, Reason},
 };
+use tf_config_api::{decide::Wanted, mark::Owner};
 
-use self::{decide::Wanted, mark::Owner};
 use crate::{keystone::Keystone, observed::Observed};
 
 /// What a resource registers, and with whom.
@@ -74,16 +65,14 @@ pub fn serving_leavers<Cr>(observed: &Observed<Cr>, members: &[MemberStatus]) ->
     serving.filter(|node| members.iter().all(|member| member.node != *node))
 }
 
-impl Owner {
-    /// The owner that a resource is.
-    pub fn of<Cr: Managed>(cr: &Cr) -> Self {
-        let meta = cr.meta();
-        Self {
-            kind: Cr::INFO.kind.to_owned(),
-            namespace: cr.home().to_owned(),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
-        }
+/// The owner that a resource is.
+pub fn owner<Cr: Managed>(cr: &Cr) -> Owner {
+    let meta = cr.meta();
+    Owner {
+        kind: Cr::INFO.kind.to_owned(),
+        namespace: cr.home().to_owned(),
+        name: meta.name.clone().unwrap_or_default(),
+        uid: meta.uid.clone().unwrap_or_default(),
     }
 }
 

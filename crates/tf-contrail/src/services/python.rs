@@ -1,5 +1,5 @@
 //! What the daemons written in Python that use the database of the configuration can do with services, and how their files name them
-//! (tf-components 1.4 and 1.5): all of them have the same client library.
+//! (docs/upstream/files.md#lists, docs/upstream/files.md#rabbitmq): all of them have the same client library.
 //!
 //! In: connections that dependencies resolve to. Out: lists as the library's parsers want them, or what the user has to change. What was
 //! found by reading those parsers is named with its upstream file.
@@ -10,9 +10,9 @@ use tf_config_files::{
     Separator::{Blank, Comma},
     Settings as _,
 };
+use tf_plan::{connection::Connection, not_ready::NotReady};
 
 use super::{CQL, Cassandra, Rabbitmq, unusable};
-use crate::{connection::Connection, not_ready::NotReady};
 
 /// Endpoint of ZooKeeper.
 pub const CLIENT: &str = "client";

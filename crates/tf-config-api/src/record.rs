@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The name of an object with those of everything it is in.
 pub type FqName = Vec<String>;
 
-/// A type of objects, as the API's paths name it (tf-components 10.1).
+/// A type of objects, as the API's paths name it (docs/upstream/config-api.md#requests).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Type {
     /// Its name in paths and around bodies, with dashes.
@@ -105,7 +105,7 @@ pub struct Reference {
     pub kind: Type,
     /// Its name.
     pub to: FqName,
-    /// Whether the other one may be deleted although it is referred to (tf-components 10.1, `ref-relax-for-delete`).
+    /// Whether the other one may be deleted although it is referred to (`ref-relax-for-delete`, docs/upstream/config-api.md#requests).
     pub relaxed: bool,
 }
 

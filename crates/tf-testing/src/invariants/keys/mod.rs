@@ -66,7 +66,7 @@ fn unknown(file: &str, text: &str) -> Vec<String> {
     let Some(name) = stem(file) else { return Vec::new() };
     let told = |fault: String| vec![format!("{file}: {fault}")];
     match reader(name) {
-        None => told("nobody knows who reads it (tf_testing::laws::keys)".into()),
+        None => told("nobody knows who reads it (tf_testing::invariants::keys)".into()),
         Some(Reader::Elsewhere) => Vec::new(),
         Some(Reader::Played(read)) => read(text).err().map(told).unwrap_or_default(),
         Some(Reader::Lenient(sections)) => match keys(text) {

@@ -1,5 +1,5 @@
 //! The `[SANDESH]` section: TLS of the introspect port and of the connection to the collectors, the same for every daemon
-//! (tf-components 1.5).
+//! (docs/upstream/files.md#sandesh).
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use tf_agent_api::{
 };
 use tf_api::{common::LogLevel, schema::Port};
 use tf_config_files::{Section, Settings as _};
-
-use crate::{
+use tf_plan::{
     connection::Connection,
     ensemble::sys_log_level,
     foreign::{Foreign, Service},
-    services::{COLLECTOR, Rabbitmq},
 };
+
+use crate::services::{COLLECTOR, Rabbitmq};
 
 /// Name of the section.
 pub const SECTION: &str = "SANDESH";
@@ -47,7 +47,7 @@ fn collector_tls(collectors: Option<&Connection>) -> bool {
 }
 
 /// The connections that a daemon tells of at its introspect port. Without collectors nothing is lacking but what is told to them
-/// (config-daemons-observed).
+/// (docs/upstream/daemons.md#without-collectors).
 ///
 /// # Errors
 /// When the port is 0.
@@ -63,7 +63,7 @@ pub fn connections(introspect: Port) -> Result<Connections, Unusable> {
     })
 }
 
-/// The connection to RabbitMQ, by type and name (tf-components 1.9).
+/// The connection to RabbitMQ, by type and name (docs/upstream/daemons.md#expected-connections).
 pub const BUS: &str = "Database:RabbitMQ";
 
 /// The same of a daemon that does not notice a server of RabbitMQ that falls silent: the schema transformer, the service monitor, the device manager
@@ -77,7 +77,7 @@ pub fn connections_of_client(introspect: Port, rabbitmq: &Rabbitmq) -> Result<Co
     Ok(Connections { servers, ..connections(introspect)? })
 }
 
-/// Types of connections that daemons do their work without: collectors, to which they report (tf-components 1.9).
+/// Types of connections that daemons do their work without: collectors, to which they report (docs/upstream/daemons.md#without-collectors).
 pub fn optional() -> BTreeSet<String> {
     ["Collector".to_owned()].into()
 }

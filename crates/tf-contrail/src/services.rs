@@ -1,7 +1,7 @@
 //! What daemons of the configuration connect to: the database, the message bus and the collectors, as dependencies resolve to them and
 //! checked for what every one of these daemons can do with them.
 //!
-//! How a list of servers has to be written differs from daemon to daemon (tf-components 1.4), so that stays with the components.
+//! How a list of servers has to be written differs from daemon to daemon (docs/upstream/files.md#lists), so that stays with the components.
 
 pub mod configdb;
 pub mod python;
@@ -12,8 +12,7 @@ use tf_api::{
     dependencies::DependencySource,
 };
 use tf_config_files::url;
-
-use crate::{
+use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, SecretUse},
     foreign::{Foreign, Service},
@@ -52,8 +51,8 @@ pub fn dependency(
     }
 }
 
-/// What daemons can do with what the connection Secret of a service holds (tf-components 1.7). Clients of the config API have options for a
-/// certificate of their own and put it to those that they trust (upstream `vnc_api.py`).
+/// What daemons can do with what the connection Secret of a service holds (docs/upstream/daemons.md#tls). Clients of the config API have options for
+/// a certificate of their own and put it to those that they trust (upstream `vnc_api.py`).
 fn of_secret(condition: ConditionType) -> SecretUse {
     use ConditionType::{AnalyticsAlarmReady, CollectorReady, ControlReady, RabbitmqReady, ZookeeperReady};
     match condition {
@@ -142,8 +141,9 @@ impl Rabbitmq {
     }
 
     /// The servers in the order in which the daemons of this member try them. Clients stay on the first server that answers (kombu as well as
-    /// upstream `config_amqp_client.cc`), so with one order for all members one server has all connections (real-daemons-observed, F9). The
-    /// list begins with the server on the member's own node; without one it begins elsewhere for each member, by the member's identity.
+    /// upstream `config_amqp_client.cc`), so with one order for all members one server has all connections
+    /// (docs/upstream/observed.md#servers-of-rabbitmq). The list begins with the server on the member's own node; without one it begins elsewhere for
+    /// each member, by the member's identity.
     pub fn servers_for(&self, member: &MemberStatus) -> Vec<String> {
         let mut servers = self.servers.clone();
         let is_own = |server: &String| {

@@ -1,4 +1,4 @@
-//! Requests to the config API (tf-components 10.1), and what their answers mean.
+//! Requests to the config API (docs/upstream/config-api.md#requests), and what their answers mean.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
