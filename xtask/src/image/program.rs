@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// What cargo links into a program built by itself, with features. A crate of ours without features is the same whoever asks for it.
+    /// What cargo links into a program built by itself, with features. A crate of ours without features is the same for all of them.
     fn linked(package: &str) -> BTreeSet<String> {
         let mut cargo = crate::cargo();
         cargo.args(["tree", "--locked", "--edges", "normal", "--prefix", "none", "--no-dedupe"]);
