@@ -5,9 +5,14 @@ mod circles;
 mod citations;
 mod words;
 
-use std::{collections::BTreeSet, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::{Command, ExitCode},
+};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// What a crate may depend on.
@@ -87,30 +92,33 @@ pub fn run() -> Result<ExitCode> {
         .current_dir(crate::root()?)
         .output()?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let root = crate::root()?;
     let broken = check(&serde_json::from_slice(&output.stdout)?)?;
-    for line in &broken {
-        eprintln!("{line}");
-    }
-    if !broken.is_empty() {
-        bail!("{} dependencies break the layers", broken.len());
-    }
+    none(&broken, "dependencies break the layers")?;
     println!("the layers of {} crates hold", LAYERS.len());
-    let circles = circles::check(&crate::root()?)?;
-    for line in &circles {
-        eprintln!("{line}");
-    }
-    ensure!(circles.is_empty(), "{} circles of imports; move what both sides need to a file of its own", circles.len());
-    let citations = citations::check(&crate::root()?)?;
-    for line in &citations {
-        eprintln!("{line}");
-    }
-    ensure!(citations.is_empty(), "{} citations of what is not there", citations.len());
-    let wordy = words::check(&crate::root()?)?;
-    for line in &wordy {
-        eprintln!("{line}");
-    }
-    ensure!(wordy.is_empty(), "{} files have more of the words that the glossary replaces than before", wordy.len());
+    none(&circles::check(&root)?, "circles of imports; move what both sides need to a file of its own")?;
+    none(&citations::check(&root)?, "citations of what is not there")?;
+    none(&words::check(&root)?, "files have more of the words that the glossary replaces than before")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what was found, and fails if that is anything.
+fn none(found: &[String], what: &str) -> Result<()> {
+    for line in found {
+        eprintln!("{line}");
+    }
+    ensure!(found.is_empty(), "{} {what}", found.len());
+    Ok(())
+}
+
+/// Paths and texts of the files of this repository that match one of the patterns.
+fn tracked(root: &Path, patterns: &[&str], exempt: &[&str]) -> Result<Vec<(String, String)>> {
+    let output = Command::new("git").args(["ls-files", "--"]).args(patterns).current_dir(root).output()?;
+    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let paths = String::from_utf8(output.stdout)?;
+    let paths = paths.lines().filter(|path| !exempt.iter().any(|exempt| path.starts_with(exempt)));
+    // One that was deleted and not committed yet is none.
+    Ok(paths.filter_map(|path| Some((path.to_owned(), fs::read_to_string(root.join(path)).ok()?))).collect())
 }
 
 /// Dependencies that no layer allows.

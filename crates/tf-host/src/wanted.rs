@@ -7,6 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::CpuList;
 
+/// What headers of the overlay take at most, in bytes: Ethernet, VLAN, IPv4, UDP and VXLAN or MPLS (upstream has 50 to 64).
+pub const OVERLAY_HEADERS: u32 = 64;
+/// The smallest MTU that IPv6 works with (RFC 8200).
+const LEAST_POD_MTU: u32 = 1280;
+
+/// MTU of pods that fits a node, by that of its uplink.
+pub fn pod_mtu(uplink: u32) -> u32 {
+    uplink.saturating_sub(OVERLAY_HEADERS).max(LEAST_POD_MTU)
+}
+
 /// What forwards packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString)]
 #[serde(rename_all = "kebab-case")]
@@ -135,7 +145,7 @@ impl Default for Wanted {
             gateway: None,
             control_nodes: Vec::new(),
             huge_pages: BTreeMap::new(),
-            pod_mtu: 1280,
+            pod_mtu: LEAST_POD_MTU,
             dpdk: Dpdk::default(),
             virtual_functions: BTreeMap::new(),
             pod_networks: Vec::new(),

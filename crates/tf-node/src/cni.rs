@@ -6,7 +6,10 @@ use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use tf_agent_api::{launch, state::Health};
-use tf_host::cni::{self, Placed};
+use tf_host::{
+    cni::{self, Placed},
+    wanted::pod_mtu,
+};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -30,10 +33,6 @@ const ANSWER: Duration = Duration::from_secs(2);
 const VHOST0_MTU: &str = "/sys/class/net/vhost0/mtu";
 /// Section of the configuration that the plugin reads.
 const SECTION: &str = "contrail";
-/// Bytes that the overlay adds to a packet, at most: Ethernet, VLAN, IPv4, UDP and VXLAN or MPLS (upstream has 50 to 64).
-const OVERLAY: u64 = 64;
-/// The smallest MTU that IPv6 works with (RFC 8200).
-const LEAST_MTU: u64 = 1280;
 /// What is waited for at first.
 const WAITS: &str = "the CNI configuration waits for the daemon to serve";
 
@@ -124,12 +123,12 @@ async fn place(wanted: &launch::Cni, paths: &Paths) -> Result<()> {
 }
 
 /// The configuration with the MTU of pods that fits this node, where it has none and there is a `vhost0`.
-fn with_mtu(content: Vec<u8>, vhost0: Option<u64>) -> Result<Vec<u8>> {
+fn with_mtu(content: Vec<u8>, vhost0: Option<u32>) -> Result<Vec<u8>> {
     let Some(vhost0) = vhost0 else { return Ok(content) };
     let mut configuration: Value = serde_json::from_slice(&content)?;
     match configuration.get_mut(SECTION) {
         Some(Value::Object(section)) if !section.contains_key("mtu") => {
-            section.insert("mtu".to_owned(), vhost0.saturating_sub(OVERLAY).max(LEAST_MTU).into());
+            section.insert("mtu".to_owned(), pod_mtu(vhost0).into());
             Ok(serde_json::to_vec_pretty(&configuration)?)
         }
         _ => Ok(content),

@@ -481,8 +481,8 @@ impl Ingredients<'_> {
     /// On OpenShift multus waits for the configuration of the default network under a name of its own.
     fn cni_targets(&self) -> Vec<String> {
         let directory = self.cni_conf_dir();
-        let (_, last) = directory.rsplit_once('/').unwrap_or(("", &directory));
-        let mut targets = vec![format!("/host/etc_cni/{last}/{}", cni::FILE)];
+        let (_, name) = split(&directory);
+        let mut targets = vec![format!("/host/etc_cni/{name}/{}", cni::FILE)];
         if self.cluster.platform == Platform::OpenShift {
             targets.push("/host/multus/cni/net.d/80-openshift-network.conf".into());
         }
@@ -507,7 +507,7 @@ impl Ingredients<'_> {
                     }),
                     ..Volume::default()
                 },
-                host_path(CNI_FILES, self.cni_conf_dir().rsplit_once('/').map_or("/", |(parent, _)| parent)),
+                host_path(CNI_FILES, split(&self.cni_conf_dir()).0),
                 host_path(CNI_BIN, self.cni_bin_dir()),
                 host_path(CNI_LOGS, cni::LOG_DIR),
                 host_path(CNI_PORTS, cni::PORTS_DIR),
@@ -569,6 +569,11 @@ fn function_options(parameters: &Parameters) -> Result<Vec<String>, NotReady> {
         return Err(parameters.invalid(Name::SriovPhysicalInterface, &hint));
     }
     Ok(functions.iter().map(|(name, count)| format!("--virtual-functions={name}={count}")).collect())
+}
+
+/// A path that begins with `/`, as the directory above and the name in it.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("/", path))
 }
 
 /// Whether text is a name that the kernel takes for an interface.

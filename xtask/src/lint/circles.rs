@@ -6,12 +6,14 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use petgraph::{algo::tarjan_scc, graphmap::DiGraphMap};
 use syn::{
     Attribute, ItemMod, ItemUse, UseTree,
     visit::{self, Visit},
 };
+
+use crate::generate::walk;
 
 /// Crates that have none.
 const CRATES: [&str; 7] =
@@ -32,20 +34,13 @@ pub fn check(root: &Path) -> Result<Vec<String>> {
 /// Text of each module that is a file, by its path in the crate. The root of the crate is no part of a circle: it has every module below it.
 fn modules(src: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    let mut folders = vec![src.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let parts = path.strip_prefix(src)?.with_extension("");
-                let mut parts: Vec<String> = parts.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-                parts.pop_if(|last| last == "mod");
-                found.insert(parts.join("::"), fs::read_to_string(&path)?);
-            }
-        }
+    for path in walk(src)?.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        let parts = path.strip_prefix(src)?.with_extension("");
+        let mut parts: Vec<String> = parts.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        parts.pop_if(|last| last == "mod");
+        found.insert(parts.join("::"), fs::read_to_string(&path)?);
     }
+    ensure!(!found.is_empty(), "{} has no file", src.display());
     found.remove("lib");
     found.remove("main");
     Ok(found)

@@ -4,11 +4,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    process::Command,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
+use super::tracked;
 use crate::test::links::anchors;
 
 /// Papers that are not in this repository, and that its comments cited once.
@@ -29,12 +29,8 @@ const PAGES: &str = "docs/";
 
 /// Citations of what is not there, for people.
 pub fn check(root: &Path) -> Result<Vec<String>> {
-    let output = Command::new("git").args(["ls-files", "--"]).args(FILES).current_dir(root).output()?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
     let (mut lines, mut pages) = (Vec::new(), BTreeMap::new());
-    for file in String::from_utf8(output.stdout)?.lines().filter(|file| !file.starts_with(EXEMPT)) {
-        // One that was deleted and not committed yet is none.
-        let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
+    for (file, text) in tracked(root, &FILES, &[EXEMPT])? {
         let papers = PAPERS.iter().filter(|paper| names(&text, paper));
         lines.extend(
             papers.map(|paper| format!("{file}: {paper} is not in this repository; cite a page of docs/upstream")),

@@ -1,8 +1,10 @@
 //! Words that the glossary replaces: how often each file has them may only fall.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+
+use super::tracked;
 
 /// Words for which Kubernetes, the stores' manuals and Tungsten Fabric have others (`docs/contributing/glossary.md`): programs report, log and set
 /// conditions; pods are recreated and processes restarted; a sentence names its subject.
@@ -63,18 +65,11 @@ fn lower(allowed: &Counts, counts: &Counts) -> Counts {
 }
 
 fn count(root: &Path) -> Result<Counts> {
-    let output = Command::new("git").args(["ls-files", "--"]).args(FILES).current_dir(root).output()?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
     let mut counts = Counts::new();
-    for file in String::from_utf8(output.stdout)?.lines() {
-        if EXEMPT.iter().any(|exempt| file.starts_with(exempt)) {
-            continue;
-        }
-        // One that was deleted and not committed yet is none.
-        let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
+    for (file, text) in tracked(root, &FILES, &EXEMPT)? {
         let count = occurrences(&text);
         if count > 0 {
-            counts.insert(file.to_owned(), count);
+            counts.insert(file, count);
         }
     }
     Ok(counts)

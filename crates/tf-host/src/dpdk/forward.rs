@@ -182,6 +182,11 @@ impl<F: Forwarder> Forwarding<'_, F> {
     /// When it cannot be recorded.
     pub fn keep(&self) -> Result<bool, Error> {
         let Some(mut taken) = self.taken()? else { return Ok(false) };
+        self.record_present(&mut taken)
+    }
+
+    /// The same for a record that was read.
+    fn record_present(&self, taken: &mut Taken) -> Result<bool, Error> {
         let is_other = taken.update([&self.network(), &self.network()], VHOST0);
         if is_other {
             taken.write(self.record).map_err(|error| self.unusable(error))?;
@@ -248,9 +253,7 @@ impl<F: Forwarder> Forwarding<'_, F> {
     }
 
     fn give_back(&mut self, mut taken: Taken) -> Result<(), Error> {
-        if taken.update([&self.network(), &self.network()], VHOST0) {
-            taken.write(self.record).map_err(|error| self.unusable(error))?;
-        }
+        self.record_present(&mut taken)?;
         if let Err(error) = self.forwarder.stop() {
             return Err(Error::NotGivenBack {
                 uplink: taken.uplink.name,

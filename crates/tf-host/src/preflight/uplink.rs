@@ -10,6 +10,7 @@ use crate::{
         links::Link,
         network::{Network, VHOST0},
     },
+    wanted::OVERLAY_HEADERS,
 };
 
 /// Kinds of interfaces that take what the interface below them receives.
@@ -18,8 +19,6 @@ const TAKERS: [&str; 5] = ["macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
 const CARRIERS: [&str; 4] = ["bond", "vlan", "veth", "netdevsim"];
 /// The module's default of `vr_interfaces`: 256 + 4096 + 3. In kernel mode it counts by the kernel's numbers of interfaces.
 const INTERFACES: u32 = 4355;
-/// What headers of the overlay take at most (MPLS over UDP, VXLAN).
-const OVERLAY_HEADERS: u32 = 64;
 /// Per cent of the numbers that are left before it is worth knowing.
 const MANY: u64 = 80;
 

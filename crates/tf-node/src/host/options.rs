@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -199,16 +200,9 @@ impl Options {
         }
         let more = variable("DPDK_COMMAND_ADDITIONAL_ARGS").unwrap_or_default();
         self.wanted.dpdk.arguments.extend(more.split_whitespace().map(str::to_owned));
-        let items = |name: &str| variable(name).unwrap_or_default().replace(',', " ");
-        if self.wanted.control_nodes.is_empty() {
-            // Names of hosts say nothing about an interface.
-            let nodes = items("CONTROL_NODES");
-            self.wanted.control_nodes = nodes.split_whitespace().filter_map(|node| node.parse().ok()).collect();
-        }
-        if self.wanted.pod_networks.is_empty() {
-            let networks = items("KUBERNETES_POD_SUBNETS");
-            self.wanted.pod_networks = networks.split_whitespace().filter_map(|network| network.parse().ok()).collect();
-        }
+        // Names of hosts say nothing about an interface.
+        unless_stated(&mut self.wanted.control_nodes, variable("CONTROL_NODES"));
+        unless_stated(&mut self.wanted.pod_networks, variable("KUBERNETES_POD_SUBNETS"));
         let kubernetes = || {
             let host: IpAddr = variable("KUBERNETES_SERVICE_HOST")?.parse().ok()?;
             Some(SocketAddr::new(host, variable("KUBERNETES_SERVICE_PORT")?.parse().ok()?))
@@ -275,6 +269,15 @@ impl Options {
             _ => bail!("no such option; see tf-node host --help"),
         }
         Ok(())
+    }
+}
+
+/// Fills a list that the command line leaves empty with what of a variable's list can be read.
+fn unless_stated<T: FromStr>(list: &mut Vec<T>, variable: Option<String>) {
+    if list.is_empty() {
+        let variable = variable.unwrap_or_default();
+        *list =
+            variable.split(|it: char| it == ',' || it.is_whitespace()).filter_map(|item| item.parse().ok()).collect();
     }
 }
 
