@@ -1,7 +1,6 @@
 //! What files of several daemons have in common. Names of files are those that the daemons and the stock images give them. The key of a
 //! file is its name and the address of its member.
 
-use tf_agent_api::node;
 use tf_api::{common::LogLevel, schema::Port};
 use tf_config_files::{Section, Separator::Blank, Settings as _, Unrepresentable};
 use tf_contrail::{
@@ -12,8 +11,6 @@ use tf_plan::{ensemble::sys_log_level, keystone::Keystone};
 
 use crate::services::{API, Kafka, Redis, Services};
 
-/// Directory of logs.
-pub const LOG_DIR: &str = "/var/log/contrail";
 /// File with the password of Redis.
 pub const REDIS_PASSWORD: &str = "redis-password";
 /// Partitions that the state of everything is shared out in. Collectors, API and alarm generators have to agree
@@ -83,9 +80,4 @@ pub fn library(services: &Services, keystone: Option<&Keystone>) -> Result<Strin
         keystone,
         as_administrator: true,
     })
-}
-
-/// Where a daemon finds a file.
-pub fn path(file: &str) -> String {
-    format!("{}/{file}", node::RUN_DIR)
 }

@@ -1,15 +1,14 @@
 //! Analytics: what the operator owns and reads, for each of its kinds. Collectors and the API have a folder, [`analytics`], the others a file:
-//! [`query_engine`], [`snmp`], [`alarm`]. What the kinds share is beside them: what the daemons connect to in [`services`], what plans begin
-//! and end with in [`member`], what two of them have in common in [`reporting`], parts of files in [`config`], of launch files in [`launch`],
-//! who is let in at the API's port for administration in [`login`], what is done to members that run in `procedure`, what they are in the config API in `registration`.
+//! [`query_engine`], [`snmp`], [`alarm`]. Each daemon has a file of [`daemons`]. What the kinds share is beside them: what the daemons connect to in [`services`],
+//! what plans have in common in [`member`], what two of them have in [`reporting`], parts of files in [`config`], who is let in at the API's port for
+//! administration in [`login`], what they are in the config API in `registration`.
 
 pub mod alarm;
 pub mod analytics;
 pub mod config;
-pub mod launch;
+pub mod daemons;
 pub mod login;
 pub mod member;
-mod procedure;
 pub mod query_engine;
 mod registration;
 pub mod reporting;

@@ -1,12 +1,5 @@
-//! QueryEngine: answers what the API is asked of the database of analytics (docs/upstream/analytics.md#query-engine).
-//!
-//! The daemon ends at an option that it does not know and at one that stands there twice, so what is written is what its `options.cc`
-//! declares. It is told queries over Redis, by whichever member of the API was asked.
+//! QueryEngine: answers what the API is asked of the database of analytics. It gets queries over Redis, from the member of the API that was asked.
 
-use tf_agent_api::{
-    launch::{Identity, Lists, Unusable, file_name},
-    node,
-};
 use tf_api::{
     QueryEngine,
     common::LogLevel,
@@ -15,49 +8,34 @@ use tf_api::{
     ports,
     schema::Port,
 };
-use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
 use tf_contrail::{
+    daemon::{self, Daemons, Entry},
     sandesh,
-    services::{COLLECTOR, CQL, Cassandra, collectors, dependency, over_ipv4, unusable},
+    services::{COLLECTOR, CQL, Cassandra, dependency, over_ipv4, unusable},
 };
 use tf_plan::{
-    build::{
-        configuration::Files,
-        pod::{Daemon, mount},
-    },
+    build::configuration::Files,
     component::{self, Agents},
     connection::Connection,
     declaration::Declaration,
     dependency::{self, Dependency, Need, Resolved},
     ensemble::Parts,
     foreign::{File, Foreign},
-    hibernation,
     images::Builtin,
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{self, AgentReport},
+    procedure::AgentReport,
 };
 
 use crate::{
     OPERATOR,
-    config::{self, LOG_DIR, path},
-    launch::{daemon, introspected},
-    member::{self, GRACE_SECONDS, LOGS, Run, native},
+    daemons::{members, query_engine},
+    member::{self, GRACE_SECONDS},
     peer,
-    procedure::members,
     services::{DAEMONS, REDIS_ENDPOINT, Redis},
 };
 
-/// The daemon's container, as the Go tf-operator called it.
-pub const QUERY_ENGINE_CONTAINER: &str = "queryengine";
-/// The configuration.
-pub const FILE: &str = "contrail-query-engine.conf";
-/// Containers that the spec may list.
-pub const CONTAINERS: [Builtin; 1] =
-    [Builtin { name: QUERY_ENGINE_CONTAINER, image: "analytics-query-engine", default: true }];
-/// Parts of a query at the same time (docs/upstream/analytics.md#query-engine).
-const TASKS: u32 = 16;
 /// Thrift of the database of analytics, the Go tf-operator's default of a field that it did not use. The daemon speaks CQL.
 const THRIFT: Port = Port(9160);
 
@@ -87,8 +65,8 @@ impl component::Component for Component {
         Some(agents(cr, cluster_domain))
     }
 
-    fn told(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Option<AgentReport> {
-        members(QUERY_ENGINE_CONTAINER).told(cr, observed)
+    fn agent_report(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Option<AgentReport> {
+        members(query_engine::CONTAINER.name).agent_report(cr, observed)
     }
 
     fn plan(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Result<Plan, NotReady> {
@@ -111,10 +89,13 @@ fn agents(cr: &QueryEngine, cluster_domain: &str) -> Agents {
 }
 
 /// What the daemon connects to.
-struct Services {
-    database: Cassandra,
-    redis: Redis,
-    collectors: Connection,
+pub struct Services {
+    /// The database of analytics.
+    pub database: Cassandra,
+    /// The current state.
+    pub redis: Redis,
+    /// Collectors.
+    pub collectors: Connection,
     notes: Vec<String>,
 }
 
@@ -141,7 +122,7 @@ impl Services {
     }
 
     /// Files for TLS to those of other authorities.
-    fn foreign(&self) -> Vec<File> {
+    pub fn foreign(&self) -> Vec<File> {
         let collectors = sandesh::foreign(Some(&self.collectors));
         [&self.database.foreign, &self.redis.foreign, &collectors].into_iter().flat_map(Foreign::files).collect()
     }
@@ -150,10 +131,6 @@ impl Services {
 /// The port of the database, where the spec states one that the daemon can use.
 fn stated_port(cr: &QueryEngine) -> Option<Port> {
     cr.spec.service_configuration.analyticsdb_port.filter(|port| *port != THRIFT)
-}
-
-fn introspect(cr: &QueryEngine) -> Port {
-    cr.spec.service_configuration.analyticsdb_introspect_port.unwrap_or(ports::QUERY_ENGINE_INTROSPECT)
 }
 
 /// Plans query engines.
@@ -169,91 +146,58 @@ pub fn plan(cr: &QueryEngine, observed: &Observed<QueryEngine>) -> Result<Plan, 
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
 }
 
+/// Everything that the daemon of one resource is stated by.
+pub struct Cluster<'a> {
+    /// The resource.
+    pub cr: &'a QueryEngine,
+    /// What the daemon connects to.
+    pub services: &'a Services,
+    /// Level of the log.
+    pub log_level: LogLevel,
+    /// Members, in the order they joined.
+    pub members: &'a [MemberStatus],
+    /// How the members' agents are reached.
+    pub agents: &'a Agents,
+}
+
+impl Cluster<'_> {
+    /// The port of introspection.
+    pub fn introspect(&self) -> Port {
+        self.cr.spec.service_configuration.analyticsdb_introspect_port.unwrap_or(ports::QUERY_ENGINE_INTROSPECT)
+    }
+}
+
+/// What a member can run.
+fn table<'a>() -> [Entry<Cluster<'a>>; 1] {
+    [Entry { container: query_engine::CONTAINER, daemon: query_engine::daemon }]
+}
+
+/// The containers that the spec may list.
+pub fn containers() -> Vec<Builtin> {
+    daemon::containers(&table())
+}
+
 fn carry_out(
     cr: &QueryEngine,
     observed: &Observed<QueryEngine>,
     services: &Services,
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
-    let spec = &cr.spec.service_configuration;
-    let run =
-        Run { builtins: &CONTAINERS, needed: &[QUERY_ENGINE_CONTAINER], listed: &spec.containers, uses_auth: false };
-    let mut ensemble = run.prepare(cr, observed)?;
+    let table = table();
+    let listed = &cr.spec.service_configuration.containers;
+    let mut ensemble = member::prepare(cr, observed, &table, &[query_engine::CONTAINER.name], listed, false)?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let level = cr.spec.common_configuration.log_level.unwrap_or_default();
-    let mut files = Files::default();
-    files.shared(&file_name(QUERY_ENGINE_CONTAINER), launch(cr, services, level, &agents)?);
-    files.foreign(services.foreign());
-    for member in ensemble.members() {
-        files.member_secret(FILE, &member.address, file(cr, services, level, member)?);
-    }
-    let contents = files.content_hashes(ensemble.members());
-    let daemon = |chosen| {
-        let ports = vec![("introspect", introspect(cr)), (node::AGENT_PORT, agents.port)];
-        Daemon { speaks_for_pod: true, ..native(chosen, ports, LOG_DIR) }
-    };
-    let daemons: Vec<Daemon> = ensemble.containers.iter().map(daemon).collect();
+    let log_level = cr.spec.common_configuration.log_level.unwrap_or_default();
+    let cluster = Cluster { cr, services, log_level, members: ensemble.members(), agents: &agents };
+    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
     let parts = Parts {
-        files,
-        volumes: member::volumes(&ensemble.identity, &ensemble.containers, "queryengine", "queryengine1"),
-        owned_mounts: vec![mount(LOGS, LOG_DIR)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
-        daemons,
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..Parts::default()
+        ..daemons.parts(daemon::logs("queryengine", "queryengine1", &ensemble.identity), Files::default())
     };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&members(QUERY_ENGINE_CONTAINER), &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    hibernation::finish(&mut plan);
-    Ok(plan)
-}
-
-/// The launch file.
-fn launch(cr: &QueryEngine, services: &Services, level: LogLevel, agents: &Agents) -> Result<String, Unusable> {
-    let argv = vec!["contrail-query-engine".into(), "--conf_file".into(), path(FILE)];
-    let mut launch = introspected(daemon(argv, [FILE], services.foreign()), introspect(cr), level)?;
-    launch.lists = Some(Lists::of(&["collectors"]));
-    launch.agent = agents.api()?;
-    // It never reads them again (docs/upstream/daemons.md#certificates).
-    launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
-    launch.render()
-}
-
-/// [`FILE`], which holds passwords.
-fn file(
-    cr: &QueryEngine,
-    services: &Services,
-    level: LogLevel,
-    member: &MemberStatus,
-) -> Result<String, Unrepresentable> {
-    let mut file = Ini::boost(FILE);
-    let defaults = file.section("DEFAULT");
-    defaults.set("hostip", &member.address).set("hostname", &member.node);
-    config::common(defaults, introspect(cr), level, &format!("{LOG_DIR}/contrail-query-engine.log"));
-    defaults.set("max_tasks", TASKS).list("cassandra_server_list", Blank, &services.database.servers).list(
-        "collectors",
-        Blank,
-        collectors(Some(&services.collectors)),
-    );
-    config::database(file.section("CASSANDRA"), &services.database);
-    let redis = file.section("REDIS");
-    redis
-        .list("server_list", Blank, services.redis.servers())
-        .set_if_some("password", services.redis.password.as_ref())
-        .set("redis_ssl_enable", services.redis.tls);
-    if services.redis.tls {
-        // Redis asks for none, and the daemon does not connect without.
-        redis
-            .set("redis_keyfile", node::CERTIFICATE_KEY)
-            .set("redis_certfile", node::CERTIFICATE)
-            .set("redis_ca_cert", services.redis.foreign.trust());
-    }
-    sandesh::fill(file.section(sandesh::SECTION), Some(&services.collectors));
-    file.render()
+    ensemble.roll_out(parts, &members(query_engine::CONTAINER.name), |_| ())
 }
 
 /// Fields of the spec that are set and have no effect.

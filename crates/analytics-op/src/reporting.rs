@@ -8,10 +8,12 @@ use tf_api::{
     kinds::ANALYTICS,
 };
 use tf_contrail::{
+    daemon::LOG_DIR,
     sandesh,
     services::{COLLECTOR, over_ipv4, unusable},
 };
 use tf_plan::{
+    build::configuration::Files,
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
     foreign::File,
@@ -21,7 +23,7 @@ use tf_plan::{
 };
 
 use crate::{
-    config::LOG_DIR,
+    member,
     services::{self, DAEMONS, Services, Sources},
 };
 
@@ -73,6 +75,16 @@ impl Surroundings {
         let analytics = reachable(&resolved, &mut services.notes)?;
         let level = common.log_level.unwrap_or_default();
         Ok(Self { services, analytics, keystone, log_dir, level })
+    }
+
+    /// The files that several daemons read.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in a file.
+    pub fn shared(&self) -> Result<Files, NotReady> {
+        let mut files = member::library(&self.services, self.keystone.as_ref())?;
+        files.foreign(self.foreign());
+        Ok(files)
     }
 
     /// Files for TLS to services of other authorities.

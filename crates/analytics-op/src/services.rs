@@ -116,7 +116,7 @@ impl Redis {
     }
 }
 
-/// Brokers that the state for alarms is told to.
+/// Brokers to which the state for alarms is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kafka {
     /// Brokers with port.

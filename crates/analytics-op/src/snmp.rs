@@ -1,12 +1,8 @@
 //! AnalyticsSnmp: asks physical devices for their state, and computes how they are connected
 //! (docs/upstream/analytics.md#snmp-collector-and-topology).
 //!
-//! Both daemons tell names of options apart by case, and share out their work by ZooKeeper.
+//! To both daemons names of options differ by case, and share out their work by ZooKeeper.
 
-use tf_agent_api::{
-    launch::{Identity, OnChange, Unusable, file_name},
-    node,
-};
 use tf_api::{
     AnalyticsSnmp,
     contract::{ConditionType, Draft, MemberStatus},
@@ -18,61 +14,40 @@ use tf_config_api::types::ANALYTICS_SNMP_NODE;
 use tf_config_files::{
     Ini, Section,
     Separator::{Blank, Comma},
-    Settings as _, Unrepresentable,
+    Settings as _,
 };
 use tf_contrail::{
+    daemon::{self, Daemons, Entry, LOGS},
     nodemanager::{self, NodeType},
     sandesh,
     services::{COLLECTOR, Login, collectors, configdb},
 };
 use tf_plan::{
-    build::{
-        configuration::Files,
-        pod::{Daemon, mount},
-    },
+    build::pod::mount,
     component::{self, Agents},
     declaration::Declaration,
     dependency::{self, Dependency},
     ensemble::{Parts, sys_log_level},
-    hibernation,
-    images::{Builtin, Chosen},
+    images::Builtin,
     keystone::{self, Keystone},
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{self, AgentReport},
+    procedure::AgentReport,
     references::References,
 };
 
 use crate::{
     OPERATOR,
-    config::{DEFAULTS, EVERYWHERE, path},
-    launch::{client, daemon, reader},
+    config::EVERYWHERE,
+    daemons::{members, node_manager, snmp_collector, topology},
     login,
-    member::{self, GRACE_SECONDS, LOGS, Run, python},
+    member::{self, GRACE_SECONDS},
     peer,
-    procedure::members,
     registration::{self, Nodes},
     reporting::{self, Surroundings, log_local},
     services::{API, Sources},
 };
-
-/// The SNMP collector; this name and that of the other container are the Go tf-operator's.
-pub const SNMP_COLLECTOR: &str = "analytics-snmp-collector";
-/// What computes the topology.
-pub const TOPOLOGY: &str = "analytics-snmp-topology";
-/// The configuration of the SNMP collector.
-pub const SNMP_FILE: &str = "tf-snmp-collector.conf";
-/// The configuration of the topology daemon.
-pub const TOPOLOGY_FILE: &str = "tf-topology.conf";
-/// Devices beside those of the config API. The SNMP collector wants the file, and nobody needs what is in it.
-const DEVICES: &str = "device.ini";
-/// Containers that the spec may list.
-pub const CONTAINERS: [Builtin; 3] = [
-    Builtin { name: SNMP_COLLECTOR, image: "analytics-snmp-collector", default: true },
-    Builtin { name: TOPOLOGY, image: "analytics-snmp-topology", default: true },
-    nodemanager::CONTAINER,
-];
 
 /// The AnalyticsSnmp component.
 pub struct Component;
@@ -80,7 +55,7 @@ pub struct Component;
 impl component::Component for Component {
     type Cr = AnalyticsSnmp;
 
-    /// Members share out the devices anew when one is gone (docs/upstream/daemons.md#members).
+    /// Members share out the devices again when one is gone (docs/upstream/daemons.md#members).
     const AVAILABILITY: Availability = Availability::Any;
 
     fn declaration() -> Declaration {
@@ -112,8 +87,8 @@ impl component::Component for Component {
         Some(agents(cr, cluster_domain))
     }
 
-    fn told(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<AgentReport> {
-        members(SNMP_COLLECTOR).told(cr, observed)
+    fn agent_report(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Option<AgentReport> {
+        members(snmp_collector::CONTAINER.name).agent_report(cr, observed)
     }
 
     fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Plan, NotReady> {
@@ -141,10 +116,36 @@ fn agents(cr: &AnalyticsSnmp, cluster_domain: &str) -> Agents {
     Agents::of(OPERATOR, cr, ports::SNMP_COLLECTOR_AGENT, cluster_domain)
 }
 
-/// Everything the files depend on.
-struct Cluster<'a> {
-    cr: &'a AnalyticsSnmp,
-    around: Surroundings,
+/// Everything that the daemons of one resource are stated by.
+pub struct Cluster<'a> {
+    /// The resource.
+    pub cr: &'a AnalyticsSnmp,
+    /// What the daemons connect to, and where they log.
+    pub around: &'a Surroundings,
+    /// Members, in the order they joined.
+    pub members: &'a [MemberStatus],
+    /// How the members' agents are reached.
+    pub agents: &'a Agents,
+}
+
+/// What a member can run.
+fn table<'a>() -> [Entry<Cluster<'a>>; 3] {
+    [
+        Entry { container: snmp_collector::CONTAINER, daemon: snmp_collector::daemon },
+        Entry { container: topology::CONTAINER, daemon: topology::daemon },
+        Entry {
+            container: nodemanager::CONTAINER,
+            daemon: |cluster, container| {
+                let Cluster { around, members, .. } = *cluster;
+                node_manager(NodeType::AnalyticsSnmp, around.level, &around.analytics, members, container)
+            },
+        },
+    ]
+}
+
+/// The containers that the spec may list.
+pub fn containers() -> Vec<Builtin> {
+    daemon::containers(&table())
 }
 
 /// Plans SNMP collectors and topology daemons.
@@ -156,7 +157,7 @@ pub fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Pl
     let desired = || {
         let log_path = cr.spec.service_configuration.log_file_path.as_deref();
         let around = Surroundings::of(cr, &cr.spec.common_configuration, log_path, observed, resolved)?;
-        carry_out(cr, observed, &Cluster { cr, around }, drafts.clone())
+        carry_out(cr, observed, &around, drafts.clone())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
 }
@@ -164,126 +165,66 @@ pub fn plan(cr: &AnalyticsSnmp, observed: &Observed<AnalyticsSnmp>) -> Result<Pl
 fn carry_out(
     cr: &AnalyticsSnmp,
     observed: &Observed<AnalyticsSnmp>,
-    cluster: &Cluster<'_>,
+    around: &Surroundings,
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
-    let spec = &cr.spec.service_configuration;
-    let run =
-        Run { builtins: &CONTAINERS, needed: &[SNMP_COLLECTOR, TOPOLOGY], listed: &spec.containers, uses_auth: true };
-    let mut ensemble = run.prepare(cr, observed)?;
-    ensemble.membership.notes.extend(cluster.around.services.notes.iter().cloned());
-    ensemble.membership.notes.extend(cluster.unheard(ensemble.members()));
+    let table = table();
+    let needed = [snmp_collector::CONTAINER.name, topology::CONTAINER.name];
+    let listed = &cr.spec.service_configuration.containers;
+    let mut ensemble = member::prepare(cr, observed, &table, &needed, listed, true)?;
+    ensemble.membership.notes.extend(around.services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let mut files = Files::default();
-    member::library(&mut files, &cluster.around.services, cluster.around.keystone.as_ref())?;
-    files.foreign(cluster.around.foreign());
-    if let Some(login) = Login::of(&cluster.around.analytics) {
+    let cluster = Cluster { cr, around, members: ensemble.members(), agents: &agents };
+    let unheard = cluster.unheard();
+    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+    ensemble.membership.notes.extend(unheard);
+    let mut shared = around.shared()?;
+    if let Some(login) = Login::of(&around.analytics) {
         // In place of what is there with Keystone: topology alone reads the file, and nothing in it but a name and a password.
-        files.shared_secret(keystone::FILE, login::file(&login)?);
+        shared.shared_secret(keystone::FILE, login::file(&login)?);
     }
-    files.shared(DEVICES, "");
-    files.shared(&file_name(SNMP_COLLECTOR), cluster.launch_snmp(&agents)?);
-    files.shared(&file_name(TOPOLOGY), cluster.launch_topology()?);
-    let settings = nodemanager::Settings {
-        node_type: NodeType::AnalyticsSnmp,
-        log_level: cluster.around.level,
-        collectors: Some(&cluster.around.analytics),
-        database: None,
-    };
-    member::node_manager(&mut files, &ensemble, &settings)?;
-    for member in ensemble.members() {
-        files.member_secret(SNMP_FILE, &member.address, cluster.snmp(member)?);
-        files.member_secret(TOPOLOGY_FILE, &member.address, cluster.topology(member)?);
-    }
-    let contents = files.content_hashes(ensemble.members());
-    let container = |chosen: &Chosen| match chosen.name {
-        SNMP_COLLECTOR => {
-            let ports = vec![("snmp", cluster.snmp_port()), (node::AGENT_PORT, agents.port)];
-            let mut daemon = python(chosen, ports, &cluster.around.log_dir);
-            daemon.env.push(("SNMPCONFPATH".into(), node::RUN_DIR.into()));
-            Daemon { speaks_for_pod: true, ..daemon }
-        }
-        TOPOLOGY => python(chosen, vec![("topology", cluster.topology_port())], &cluster.around.log_dir),
-        _ => nodemanager::daemon(chosen, NodeType::AnalyticsSnmp, LOGS),
-    };
-    let daemons: Vec<Daemon> = ensemble.containers.iter().map(container).collect();
     let parts = Parts {
-        files,
-        volumes: member::volumes(&ensemble.identity, &ensemble.containers, "analytics-snmp", "analyticssnmp1"),
-        owned_mounts: vec![mount(LOGS, &cluster.around.log_dir)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
-        daemons,
+        owned_mounts: vec![mount(LOGS, &around.log_dir)],
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..Parts::default()
+        ..daemons.parts(daemon::logs("analytics-snmp", "analyticssnmp1", &ensemble.identity), shared)
     };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&members(SNMP_COLLECTOR), &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    let nodes = [Nodes::members(&plan, ANALYTICS_SNMP_NODE, "analytics_snmp_node_ip_address")];
-    registration::complete(&mut plan, cr, observed, &cluster.around.services.config, &nodes);
-    hibernation::finish(&mut plan);
-    Ok(plan)
+    ensemble.roll_out(parts, &members(snmp_collector::CONTAINER.name), |plan| {
+        let nodes = [Nodes::members(plan, ANALYTICS_SNMP_NODE, "analytics_snmp_node_ip_address")];
+        registration::complete(plan, cr, observed, &around.services.config, &nodes);
+    })
 }
 
 impl Cluster<'_> {
-    fn snmp_port(&self) -> Port {
+    /// The port of introspection of SNMP collectors.
+    pub fn snmp_port(&self) -> Port {
         let stated = self.cr.spec.service_configuration.snmp_collector_introspect_listen_port;
         stated.unwrap_or(ports::SNMP_COLLECTOR_INTROSPECT)
     }
 
-    fn topology_port(&self) -> Port {
+    /// The port of introspection of topology daemons.
+    pub fn topology_port(&self) -> Port {
         let stated = self.cr.spec.service_configuration.topology_introspect_listen_port;
         stated.unwrap_or(ports::TOPOLOGY_INTROSPECT)
     }
 
-    /// [`SNMP_FILE`], which holds passwords.
-    fn snmp(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
-        let spec = &self.cr.spec.service_configuration;
-        let mut file = Ini::python(SNMP_FILE);
-        let name = spec.snmp_collector_log_file_name.as_deref().unwrap_or("contrail-snmp-collector.log");
-        let defaults = file.section(DEFAULTS);
-        self.common(defaults, member, self.snmp_port(), name);
-        defaults
-            .set("scan_frequency", spec.snmp_collector_scan_frequency.unwrap_or(600))
-            .set("fast_scan_frequency", spec.snmp_collector_fast_scan_frequency.unwrap_or(60));
-        self.sections(&mut file, member);
-        file.render()
-    }
-
-    /// [`TOPOLOGY_FILE`], which holds passwords.
-    fn topology(&self, member: &MemberStatus) -> Result<String, Unrepresentable> {
-        let spec = &self.cr.spec.service_configuration;
-        let mut file = Ini::python(TOPOLOGY_FILE);
-        let name = spec.topology_log_file_name.as_deref().unwrap_or("contrail-topology.log");
-        let defaults = file.section(DEFAULTS);
-        self.common(defaults, member, self.topology_port(), name);
-        let frequency = spec.topology_scan_frequency.or(spec.topology_snmp_frequency).unwrap_or(600);
-        defaults.set("scan_frequency", frequency);
-        if !self.asks_its_node() {
-            defaults.list("analytics_api", Blank, self.around.analytics.authorities(API));
-        }
-        self.sections(&mut file, member);
-        file.render()
-    }
-
     /// Whether topology asks the API of its node, by its own default. It speaks TLS to none (upstream `analytic_client.py`), and the port
     /// for administration has none.
-    fn asks_its_node(&self) -> bool {
+    pub fn asks_its_node(&self) -> bool {
         let analytics = &self.around.analytics;
         analytics.tls(API) || analytics.hosts(API).is_empty()
     }
 
     /// As whom topology asks: nothing else is read of what it has about Keystone (upstream `tf_topology/config.py`). Keystone's
     /// administrator is none to be shown to another node without TLS.
-    fn login(&self) -> Option<Login> {
+    pub fn login(&self) -> Option<Login> {
         let keystone = self.around.keystone.as_ref().filter(|_| self.asks_its_node());
         Login::of(&self.around.analytics).or_else(|| keystone.map(login::of_administrator))
     }
 
-    /// What keeps topology from learning anything, which it tells nobody itself.
-    fn unheard(&self, members: &[MemberStatus]) -> Vec<String> {
+    /// What keeps topology from learning anything, which it does not report itself.
+    fn unheard(&self) -> Vec<String> {
         if !self.asks_its_node() {
             return Vec::new();
         }
@@ -295,14 +236,18 @@ impl Cluster<'_> {
                 login::PLACE
             )),
         };
-        self.far_from_an_api(members).into_iter().chain(refused).collect()
+        self.far_from_an_api().into_iter().chain(refused).collect()
     }
 
-    fn far_from_an_api(&self, members: &[MemberStatus]) -> Option<String> {
+    fn far_from_an_api(&self) -> Option<String> {
         let analytics = &self.around.analytics;
         let known = [API, COLLECTOR].map(|endpoint| analytics.hosts(endpoint)).concat();
-        let far: Vec<&str> =
-            members.iter().map(|it| it.address.as_str()).filter(|it| !known.iter().any(|host| host == it)).collect();
+        let far: Vec<&str> = self
+            .members
+            .iter()
+            .map(|it| it.address.as_str())
+            .filter(|it| !known.iter().any(|host| host == it))
+            .collect();
         (!far.is_empty()).then(|| {
             format!(
                 "there is no Analytics on {}: topology there has nobody to ask, and leaves out the devices that fall to it; put both on the \
@@ -312,7 +257,8 @@ impl Cluster<'_> {
         })
     }
 
-    fn common(&self, defaults: &mut Section, member: &MemberStatus, introspect: Port, log: &str) {
+    /// What the section of defaults of both daemons begins with.
+    pub fn common(&self, defaults: &mut Section, member: &MemberStatus, introspect: Port, log: &str) {
         defaults
             .set("host_ip", &member.address)
             .set("http_server_ip", EVERYWHERE)
@@ -324,32 +270,13 @@ impl Cluster<'_> {
             .list("zookeeper", Comma, &self.around.services.zookeeper);
     }
 
-    fn sections(&self, file: &mut Ini, member: &MemberStatus) {
+    /// The sections that both daemons have besides.
+    pub fn sections(&self, file: &mut Ini, member: &MemberStatus) {
         let section = file.section(configdb::SECTION);
         configdb::database(section, &self.around.services.cassandra);
         section.set("cassandra_driver", "cql");
         configdb::bus(section, &self.around.services.rabbitmq, member, Blank, "rabbitmq_ssl");
         sandesh::fill(file.section(sandesh::SECTION), Some(&self.around.analytics));
-    }
-
-    fn launch_snmp(&self, agents: &Agents) -> Result<String, Unusable> {
-        let argv = ["tf-snmp-collector", "-c", &path(SNMP_FILE), "--device-config-file", &path(DEVICES)];
-        let files = [SNMP_FILE, tf_contrail::vnc_api::FILE];
-        let launch = daemon(argv.map(str::to_owned).to_vec(), files, self.around.foreign());
-        let mut launch = reader(launch, self.snmp_port(), self.around.level)?;
-        launch.files.insert(DEVICES.into(), OnChange::Restart);
-        launch.agent = agents.api()?;
-        // It never reads them again (docs/upstream/daemons.md#certificates).
-        launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
-        launch.render()
-    }
-
-    fn launch_topology(&self) -> Result<String, Unusable> {
-        let own: Vec<&str> = [TOPOLOGY_FILE].into_iter().chain(self.login().map(|_| keystone::FILE)).collect();
-        let named = own.iter().flat_map(|file| ["-c".into(), path(file)]);
-        let argv = ["tf-topology".to_owned()].into_iter().chain(named).collect();
-        let files = own.iter().copied().chain(client(self.around.keystone.as_ref()));
-        reader(daemon(argv, files, self.around.foreign()), self.topology_port(), self.around.level)?.render()
     }
 }
 

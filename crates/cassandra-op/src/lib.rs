@@ -109,8 +109,8 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<AgentReport> {
-        procedure::RING.told(cr, observed)
+    fn agent_report(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<AgentReport> {
+        procedure::RING.agent_report(cr, observed)
     }
 
     fn plan(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<Plan, NotReady> {

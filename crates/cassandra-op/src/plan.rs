@@ -31,7 +31,7 @@ use tf_plan::{
     build::{
         configuration::Files,
         identity, memory,
-        pod::{self, Daemon, Privileges, mount},
+        pod::{self, DaemonContainer, Privileges, mount},
         publish,
         storage::{self, host_path, memory_dir},
     },
@@ -503,22 +503,22 @@ fn daemon(
     role: Role,
     open_ports: &[(&'static str, Port)],
     owned_mounts: &[VolumeMount],
-) -> Daemon {
+) -> DaemonContainer {
     if chosen.name == nodemanager::CONTAINER.name {
-        return nodemanager::daemon(chosen, role.node_type(), LOGS);
+        return nodemanager::container(DaemonContainer::of(chosen), role.node_type(), LOGS);
     }
     // Reachable on the loopback address only, but that is the node's, where no two may use one port.
     let ports = [open_ports, &[("jmx", spec.jmx_local_port)]].concat();
     // The Go tf-operator added IPC_LOCK and SYS_NICE to a container that started as root. The server never ran as root, and
     // to another user capabilities are of no use without file capabilities, which the image's Java does not have. What
     // they stand for, locked memory and thread priorities, the server does without.
-    Daemon {
+    DaemonContainer {
         ports,
         env: vec![("HOME".into(), config::CONF_DIR.into()), ("NODE_TYPE".into(), role.node_type().name().into())],
         mounts: [owned_mounts, &[mount(CONF, config::CONF_DIR), mount(CQLSH, config::CQLSH_DIR)]].concat(),
         drained: true,
         speaks_for_pod: true,
-        ..Daemon::new(chosen.name, chosen.image.clone(), chosen.command.clone())
+        ..DaemonContainer::of(chosen)
     }
 }
 

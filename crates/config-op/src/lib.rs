@@ -1,12 +1,9 @@
-//! Config: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
-//! daemons connect to in [`services`], file contents are in [`config`], how daemons are run in [`launch`], what is done to members that
-//! run in `procedure`, what is in its own API in `registration`.
+//! Config: what the operator owns and reads. The desired state is in [`plan`], each daemon in a file of [`daemons`], what they are stated by in [`cluster`], what
+//! they connect to in [`services`], what is in the resource's own API in `registration`.
 
-pub mod config;
-pub mod containers;
-pub mod launch;
+pub mod cluster;
+pub mod daemons;
 pub mod plan;
-mod procedure;
 mod registration;
 pub mod services;
 
@@ -90,8 +87,8 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Config, observed: &Observed<Config>) -> Option<AgentReport> {
-        procedure::MEMBERS.told(cr, observed)
+    fn agent_report(cr: &Config, observed: &Observed<Config>) -> Option<AgentReport> {
+        daemons::MEMBERS.agent_report(cr, observed)
     }
 
     fn plan(cr: &Config, observed: &Observed<Config>) -> Result<Plan, NotReady> {

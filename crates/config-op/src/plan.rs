@@ -1,46 +1,41 @@
 //! Desired state of the config API and its companions.
 
 use serde_json::{Map, json};
-use tf_agent_api::launch::file_name;
 use tf_api::{
     Config, ConfigConfiguration, Managed as _,
     common::AaaMode,
     contract::{Draft, Protocol, Reason},
 };
-use tf_contrail::{
-    nodemanager::{self, NodeType},
-    vnc_api,
-};
+use tf_contrail::daemon::{self, Daemons};
 use tf_pki::member::service_names;
 use tf_plan::{
-    build::{
-        configuration::Files,
-        identity::Identity,
-        pod::{Daemon, mount},
-        service,
-    },
+    build::{identity::Identity, service},
     certificates,
     component::Agents,
     dependency,
     ensemble::{Ensemble, Parts, Traits},
-    hibernation,
     keystone::{self, Keystone},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure, selection,
+    selection,
 };
 
 use crate::{
     OPERATOR,
-    config::{self, Cluster, api, device_manager, dnsmasq, workers},
-    containers::{self, ADMIN, API, CONTAINERS, DEVICE_MANAGER, DNSMASQ, ENDPOINT, LOGS, SCHEMA, SVC_MONITOR},
-    launch,
-    procedure::MEMBERS,
+    cluster::Cluster,
+    daemons::{self, MEMBERS, api::ENDPOINT, device_manager, dnsmasq, schema, svc_monitor},
     registration,
     services::{self, Services},
 };
 
+/// Name of the resource whose directories the Go tf-operator left on nodes.
+pub const LEGACY: &str = "config1";
+const API: &str = daemons::api::CONTAINER.name;
+const DEVICE_MANAGER: &str = device_manager::CONTAINER.name;
+const DNSMASQ: &str = dnsmasq::CONTAINER.name;
+const SCHEMA: &str = schema::CONTAINER.name;
+const SVC_MONITOR: &str = svc_monitor::CONTAINER.name;
 /// Time for requests to end and for elected daemons to give up their locks in ZooKeeper.
 const GRACE_SECONDS: i64 = 60;
 
@@ -70,7 +65,9 @@ fn carry_out(
     let spec = &cr.spec.service_configuration;
     selection::require(&spec.containers, &[API])?;
     has_each_linklocal_service_once(spec)?;
-    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
+    let table = daemons::table();
+    let containers = daemon::containers(&table);
+    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     ensemble.membership.notes.extend(keystone.and_then(Keystone::note));
     let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
@@ -79,19 +76,18 @@ fn carry_out(
             "every member gets the one address of fabricMgmtIP; devices reach only the member that has it".to_owned(),
         );
     }
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster = Cluster {
         spec,
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
         services,
         keystone,
-        addresses: &ensemble.addresses(),
+        identity: &ensemble.identity,
+        containers: &ensemble.containers,
+        members: ensemble.members(),
+        agents: &agents,
     };
-    let agents = agents(cr, &observed.operator.cluster_domain)?;
-    let files = files(&ensemble, &cluster, &agents)?;
-    let contents = files.content_hashes(ensemble.members());
-    let daemons: Vec<Daemon> =
-        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, &cluster, agents.port)).collect();
-
+    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
     let service_name = front(&ensemble.identity);
     let host = ensemble.service_host(&service_name);
     let mut endpoint = ensemble.endpoint(ENDPOINT, Protocol::Https, spec.api_port, true);
@@ -100,29 +96,18 @@ fn carry_out(
     // The Go tf-operator published the Service's address here. Its name is known without asking for the address, leads to
     // the same place, and is what a certificate can be checked against.
     let own_status = Map::from_iter([("endpoint".to_owned(), json!(host))]);
-    let runs = |name| ensemble.container(name).is_some();
     let parts = Parts {
-        files,
-        volumes: containers::volumes(&ensemble.identity, &ensemble.containers),
-        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).filter(|(name, _)| *name != ADMIN).collect(),
-        daemons,
         objects: vec![front],
         endpoints: vec![endpoint],
         grace_seconds: GRACE_SECONDS,
         // The device manager ends dnsmasq to make it read its files again.
-        share_processes: runs(DEVICE_MANAGER) && runs(DNSMASQ),
+        share_processes: cluster.runs(DEVICE_MANAGER) && cluster.runs(DNSMASQ),
         ignored: ignored(cr, observed),
         drafts,
         own_status,
-        ..Parts::default()
+        ..daemons.parts(daemon::logs("config", LEGACY, &ensemble.identity), cluster.shared()?)
     };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    registration::complete(&mut plan, cr, observed, &services.database);
-    hibernation::finish(&mut plan);
-    Ok(plan)
+    ensemble.roll_out(parts, &MEMBERS, |plan| registration::complete(plan, cr, observed, &services.database))
 }
 
 /// How members' agents are reached, and what members are called: by their own names, and by that of the API's Service.
@@ -139,70 +124,6 @@ pub fn agents(cr: &Config, cluster_domain: &str) -> Result<Agents, NotReady> {
 /// Name of the API's Service.
 fn front(identity: &Identity) -> String {
     identity.service_name("config")
-}
-
-fn files(ensemble: &Ensemble<'_, Config>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
-    let runs = |name| ensemble.container(name).is_some();
-    let ports = cluster.worker_ports()?;
-    if ports.has(agents.port.get()) {
-        let (field, port) = ("serviceConfiguration.apiIntrospectPort", agents.port);
-        let why = format!(
-            "the port {port} of node agents would be that of an API worker; choose a lower {field} or fewer workers"
-        );
-        return Err(NotReady::invalid(Reason::InvalidSpec, why));
-    }
-    let mut files = Files::default();
-    for container in &ensemble.containers {
-        files.shared(&file_name(container.name), launch::file(container.name, cluster, &ports, agents)?);
-    }
-    let library = cluster.library()?;
-    match cluster.keystone {
-        Some(keystone) => {
-            files.shared_secret(keystone::FILE, keystone.file()?);
-            files.shared_secret(vnc_api::FILE, library);
-        }
-        None => files.shared(vnc_api::FILE, library),
-    }
-    files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
-    if runs(DEVICE_MANAGER) {
-        files.shared(device_manager::ANSIBLE_FILE, cluster.fabric_ansible()?);
-    }
-    if runs(DNSMASQ) {
-        files.shared(dnsmasq::FILE, dnsmasq::file());
-    }
-    for (position, member) in ensemble.members().iter().enumerate() {
-        let address = &member.address;
-        for (name, content) in cluster.api(&ports, member)? {
-            files.member_secret(&name, address, content);
-        }
-        if let Some(content) = cluster.uwsgi(address)? {
-            files.member(api::UWSGI_FILE, address, content);
-        }
-        if runs(SCHEMA) {
-            files.member_secret(workers::SCHEMA_FILE, address, cluster.schema(member)?);
-        }
-        if runs(SVC_MONITOR) {
-            files.member_secret(workers::SVC_MONITOR_FILE, address, cluster.svc_monitor(member)?);
-        }
-        if runs(DEVICE_MANAGER) {
-            files.member_secret(device_manager::FILE, address, cluster.device_manager(member, runs(DNSMASQ))?);
-        }
-        if runs(DNSMASQ) {
-            let base = dnsmasq::base(position, cluster.spec.use_external_tftp);
-            files.member(dnsmasq::BASE_FILE, address, base);
-        }
-        if runs(nodemanager::CONTAINER.name) {
-            let settings = nodemanager::Settings {
-                node_type: NodeType::Config,
-                log_level: cluster.log_level,
-                collectors: cluster.services.analytics.as_ref(),
-                database: None,
-            };
-            let content = nodemanager::file(&settings, &member.node, address)?;
-            files.member(&NodeType::Config.file(), address, content);
-        }
-    }
-    Ok(files)
 }
 
 /// Fields of the spec that are set and have no effect.

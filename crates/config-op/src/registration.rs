@@ -24,7 +24,7 @@ use tf_plan::{
     registration::{self, client::Client, serving_leavers},
 };
 
-use crate::containers::ENDPOINT;
+use crate::daemons::api::ENDPOINT;
 
 /// What vRouters use, the first that both have (docs/upstream/config-api.md#global-settings).
 const ENCAPSULATIONS: [&str; 3] = ["MPLSoUDP", "MPLSoGRE", "VXLAN"];

@@ -14,7 +14,7 @@ use tf_plan::{
     secret::SecretData,
 };
 
-use crate::containers;
+use crate::daemons;
 
 /// Key of the Secret.
 const KEY: &str = "rndckey";
@@ -30,7 +30,7 @@ pub fn secret(cr: &Control) -> String {
 
 /// What has to be in the Secret: nothing where the spec has the key, or no daemon needs one.
 pub fn credentials(cr: &Control) -> Vec<Credential> {
-    if given(cr).is_some() || !containers::serves_dns(&cr.spec.service_configuration) {
+    if given(cr).is_some() || !daemons::serves_dns(&cr.spec.service_configuration) {
         return Vec::new();
     }
     vec![Credential::new(secret(cr), KEY, Generator::Alphanumeric { length: LENGTH })]

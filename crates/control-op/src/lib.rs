@@ -1,16 +1,13 @@
-//! Control: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
-//! daemons connect to in [`services`], their ports in [`ports`], the key between DNS daemon and name server in [`key`], file contents in
-//! [`config`], how daemons are run in [`launch`], which addresses they use in [`network`], what is done to members that run in `procedure`, what members are in the config API in
-//! `registration`.
+//! Control: what the operator owns and reads. The desired state is in [`plan`], each daemon in a file of [`daemons`], what they are stated by in [`cluster`], what
+//! they connect to in [`services`], their ports in [`ports`], the key between DNS daemon and name server in [`key`], which addresses they use in [`network`], what
+//! members are in the config API in `registration`.
 
-pub mod config;
-pub mod containers;
+pub mod cluster;
+pub mod daemons;
 pub mod key;
-pub mod launch;
 pub mod network;
 pub mod plan;
 pub mod ports;
-mod procedure;
 mod registration;
 pub mod services;
 
@@ -101,8 +98,8 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Control, observed: &Observed<Control>) -> Option<AgentReport> {
-        procedure::MEMBERS.told(cr, observed)
+    fn agent_report(cr: &Control, observed: &Observed<Control>) -> Option<AgentReport> {
+        daemons::MEMBERS.agent_report(cr, observed)
     }
 
     fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady> {

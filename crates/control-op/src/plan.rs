@@ -1,40 +1,36 @@
 //! Desired state of the control nodes.
 
 use serde_json::{Map, Value, json};
-use tf_agent_api::launch::file_name;
 use tf_api::{
     Control, ControlConfiguration,
     common::AuthMode,
-    contract::{Draft, Endpoint, MemberStatus, Protocol},
+    contract::{Draft, Endpoint, Protocol},
 };
-use tf_contrail::nodemanager::{self, NodeType};
+use tf_contrail::daemon::{self, Daemons};
 use tf_plan::{
-    build::{
-        configuration::Files,
-        pod::{Daemon, mount},
-        publish,
-    },
+    build::publish,
     certificates,
     component::Agents,
     dependency,
     ensemble::{Ensemble, Parts, Traits},
-    hibernation, keystone,
+    keystone,
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure, selection,
+    selection,
 };
 
 use crate::{
     OPERATOR,
-    config::{self, Cluster, control, dns},
-    containers::{self, BGP, CONTAINERS, CONTROL, DNS, DNS_INTROSPECT, LOGS, NAMED, XMPP},
+    cluster::Cluster,
+    daemons::{
+        self, MEMBERS,
+        control::{BGP, XMPP},
+        dns, named,
+    },
     key::{self, Key},
-    launch,
     network::{self, Network},
-    ports,
-    procedure::MEMBERS,
-    registration,
+    ports, registration,
     services::{self, Services},
 };
 
@@ -59,9 +55,9 @@ pub fn plan(cr: &Control, observed: &Observed<Control>) -> Result<Plan, NotReady
 
 /// A list of containers that leaves out what the others cannot do without.
 fn complete_list(spec: &ControlConfiguration) -> Result<(), NotReady> {
-    let lists = |container| containers::lists(spec, container);
-    selection::require(&spec.containers, &[CONTROL])?;
-    match (lists(DNS), lists(NAMED)) {
+    let lists = |container| daemons::lists(spec, container);
+    selection::require(&spec.containers, &[daemons::control::CONTAINER.name])?;
+    match (lists(dns::CONTAINER.name), lists(named::CONTAINER.name)) {
         (true, false) => Err(selection::lacks("named, which answers the queries for dns")),
         (false, true) => Err(selection::lacks("dns, without which named has no configuration")),
         _ => Ok(()),
@@ -76,29 +72,25 @@ fn carry_out(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers))?;
+    let table = daemons::table();
+    let containers = daemon::containers(&table);
+    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, &spec.containers))?;
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     let network = Network::of(cr, &ensemble)?;
-    let key = containers::serves_dns(spec).then(|| Key::of(cr, observed)).transpose()?;
+    let key = daemons::serves_dns(spec).then(|| Key::of(cr, observed)).transpose()?;
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster = Cluster {
         spec,
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
         services,
         key: key.as_ref(),
         network: &network,
+        members: ensemble.members(),
+        agents: &agents,
     };
-    let agents = agents(cr, &observed.operator.cluster_domain)?;
-    let files = files(&ensemble, &cluster, &agents)?;
-    let contents = files.content_hashes(ensemble.members());
-    let daemons: Vec<Daemon> =
-        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, spec, agents.port)).collect();
+    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
     let kept = key.as_ref().and_then(Key::data);
     let parts = Parts {
-        files,
-        volumes: containers::volumes(&ensemble.identity, &ensemble.containers),
-        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
-        daemons,
         objects: kept
             .map(|data| publish::credentials(&ensemble.identity, &key::secret(cr), &data))
             .into_iter()
@@ -108,15 +100,12 @@ fn carry_out(
         ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(spec),
-        ..Parts::default()
+        ..daemons.parts(daemon::logs("control", "control1", &ensemble.identity), cluster.shared())
     };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    network.complete(&mut plan, cr, observed);
-    registration::complete(&mut plan, cr, observed, services, &network);
-    hibernation::finish(&mut plan);
-    Ok(plan)
+    ensemble.roll_out(parts, &MEMBERS, |plan| {
+        network.complete(plan, cr, observed);
+        registration::complete(plan, cr, observed, services, &network);
+    })
 }
 
 /// How members' agents are reached, and what members are called.
@@ -136,10 +125,10 @@ fn endpoints(ensemble: &Ensemble<'_, Control>, spec: &ControlConfiguration, netw
     };
     let mut endpoints =
         vec![endpoint(XMPP, Protocol::Xmpp, spec.xmpp_port, true), endpoint(BGP, Protocol::Bgp, spec.bgp_port, false)];
-    if containers::serves_dns(spec) {
-        endpoints.push(endpoint(DNS, Protocol::Dns, spec.dns_port, false));
+    if daemons::serves_dns(spec) {
+        endpoints.push(endpoint(named::ENDPOINT, Protocol::Dns, spec.dns_port, false));
         // The web UI shows what is told there, at any address of the node.
-        endpoints.push(ensemble.endpoint(DNS_INTROSPECT, Protocol::Https, spec.dns_introspect_port, true));
+        endpoints.push(ensemble.endpoint(dns::INTROSPECT, Protocol::Https, spec.dns_introspect_port, true));
     }
     endpoints.retain(|endpoint| !endpoint.nodes.is_empty());
     endpoints
@@ -161,42 +150,6 @@ fn own_status(spec: &ControlConfiguration) -> Map<String, Value> {
     status
 }
 
-fn files(ensemble: &Ensemble<'_, Control>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
-    let mut files = Files::default();
-    for container in &ensemble.containers {
-        files.shared(&file_name(container.name), launch::file(container.name, cluster, agents, None)?);
-    }
-    files.foreign(cluster.services.foreign());
-    files.expect_secrets();
-    for member in ensemble.members() {
-        let address = &member.address;
-        if let Some(beside) = cluster.network.beside(member) {
-            for container in &ensemble.containers {
-                let launch = launch::file(container.name, cluster, agents, Some(beside))?;
-                files.member(&file_name(container.name), address, launch);
-            }
-        }
-        // Without an address there is nothing to start them with.
-        if let Some(used) = cluster.network.address(member) {
-            let member = MemberStatus { address: used.to_owned(), ..member.clone() };
-            files.member_secret(control::FILE, address, cluster.control(&member)?);
-            if let Some(key) = cluster.key {
-                files.member_secret(dns::FILE, address, cluster.dns(&member, key)?);
-            }
-        }
-        if ensemble.container(nodemanager::CONTAINER.name).is_some() {
-            let settings = nodemanager::Settings {
-                node_type: NodeType::Control,
-                log_level: cluster.log_level,
-                collectors: cluster.services.analytics.as_ref(),
-                database: None,
-            };
-            files.member(&NodeType::Control.file(), address, nodemanager::file(&settings, &member.node, address)?);
-        }
-    }
-    Ok(files)
-}
-
 /// Fields of the spec that are set and have no effect.
 fn ignored(cr: &Control, observed: &Observed<Control>) -> Vec<String> {
     let spec = &cr.spec.service_configuration;
@@ -209,7 +162,7 @@ fn ignored(cr: &Control, observed: &Observed<Control>) -> Vec<String> {
     ];
     let of_dns = of_dns
         .into_iter()
-        .filter(|(set, _)| *set && !containers::serves_dns(spec))
+        .filter(|(set, _)| *set && !daemons::serves_dns(spec))
         .map(|(_, name)| field(name, "containers does not list dns and named"));
     let dependencies = dependency::ignored(&services::dependencies(cr), observed);
     let auth = cr.spec.common_configuration.auth_parameters.as_ref();

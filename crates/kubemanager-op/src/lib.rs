@@ -1,14 +1,12 @@
-//! Kubemanager: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the
-//! daemon connects to in [`services`], what it is told of the cluster in [`kubernetes`], what of objects of the config API in [`objects`], the
-//! token in [`token`], file contents in [`config`], how the daemon is run in [`launch`], what is done to members that run in `procedure`.
+//! Kubemanager: what the operator owns and reads. The desired state is in [`plan`], the daemon in a file of [`daemons`], what it is stated by in [`cluster`], what
+//! it connects to in [`services`], its settings for the Kubernetes cluster in [`kubernetes`] and for objects of the config API in [`objects`], its token in
+//! [`token`].
 
-pub mod config;
-pub mod containers;
+pub mod cluster;
+pub mod daemons;
 pub mod kubernetes;
-pub mod launch;
 pub mod objects;
 pub mod plan;
-mod procedure;
 pub mod services;
 pub mod token;
 
@@ -18,7 +16,6 @@ use tf_api::{
     kinds::{ANALYTICS, CASSANDRA, CONFIG, KUBEMANAGER, RABBITMQ, ZOOKEEPER},
 };
 use tf_plan::{
-    cluster,
     component::{self, Agents},
     declaration::{Declaration, Owned, PeerKind, Read},
     dependency::Dependency,
@@ -53,7 +50,7 @@ impl component::Component for Component {
             },
             Read::ConfigMaps { reason: "endpoints of services that the spec names" },
         ];
-        reads.extend(cluster::reads("name, subnets and API server of the cluster, for the daemon"));
+        reads.extend(tf_plan::cluster::reads("name, subnets and API server of the cluster, for the daemon"));
         Declaration {
             operator: OPERATOR,
             primary: Kind::custom(KUBEMANAGER),
@@ -100,8 +97,8 @@ impl component::Component for Component {
         Some(plan::agents(cr, cluster_domain))
     }
 
-    fn told(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<AgentReport> {
-        procedure::MEMBERS.told(cr, observed)
+    fn agent_report(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Option<AgentReport> {
+        daemons::MEMBERS.agent_report(cr, observed)
     }
 
     fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, NotReady> {

@@ -1,40 +1,36 @@
 //! Desired state of kube-manager.
 
 use serde_json::{Map, json};
-use tf_agent_api::launch::file_name;
 use tf_api::{
     Kubemanager, Managed as _,
     common::AuthMode,
     contract::{ConditionType, Draft, Reason},
     ports,
 };
-use tf_contrail::vnc_api;
+use tf_contrail::daemon::{self, Daemons};
 use tf_plan::{
-    build::{
-        configuration::Files,
-        pod::{Daemon, mount},
-    },
+    build::configuration::Files,
     certificates, cluster,
     component::Agents,
     dependency,
     ensemble::{Ensemble, Parts, Traits},
-    hibernation,
     keystone::{self, Keystone},
     members::SizeRule,
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure, selection,
+    selection,
 };
 
 use crate::{
     OPERATOR,
-    config::{self, Cluster, ORCHESTRATORS, orchestrator},
-    containers::{self, CONTAINERS, KUBEMANAGER, LOGS},
+    cluster::Cluster,
+    daemons::{
+        self, MEMBERS,
+        kube_manager::{self, ORCHESTRATORS, orchestrator},
+    },
     kubernetes::Kubernetes,
-    launch,
     objects::Objects,
-    procedure::MEMBERS,
     services::{self, Services},
     token,
 };
@@ -56,7 +52,7 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         drafts.push(Draft::holds(ConditionType::InputsReady, Reason::Succeeded, told));
     }
     let desired = || {
-        selection::require(&spec.containers, &[KUBEMANAGER])?;
+        selection::require(&spec.containers, &[kube_manager::CONTAINER.name])?;
         alone_where_nobody_is_elected(cr)?;
         let kubernetes = kubernetes?;
         keeps_its_name(cr, &kubernetes.name)?;
@@ -65,6 +61,14 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         let mut services = Services::of(&resolved?)?;
         services.notes.extend(facts.problems);
         let token = token::of(cr, observed)?;
+        let table = daemons::table();
+        let containers = daemon::containers(&table);
+        let rule = if spec.nested_mode { SizeRule::Exactly(1) } else { SizeRule::EveryNode };
+        let traits = Traits { rule, ..Traits::without_data(OPERATOR, &containers, &spec.containers) };
+        let mut ensemble = Ensemble::prepare(cr, observed, &traits)?;
+        ensemble.membership.notes.extend(services.notes.iter().cloned());
+        ensemble.membership.notes.extend(keystone.as_ref().and_then(Keystone::note));
+        let agents = agents(cr, &observed.operator.cluster_domain);
         let cluster = Cluster {
             spec,
             log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
@@ -73,8 +77,19 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
             objects: &objects,
             keystone: keystone.as_ref(),
             token: token.expose(),
+            members: ensemble.members(),
+            agents: &agents,
         };
-        carry_out(cr, observed, &cluster, drafts.clone())
+        let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+        let parts = Parts {
+            objects: token::objects(cr).into(),
+            grace_seconds: GRACE_SECONDS,
+            ignored: ignored(cr, observed),
+            drafts: drafts.clone(),
+            own_status: Map::from_iter([("clusterName".to_owned(), json!(kubernetes.name))]),
+            ..daemons.parts(daemon::logs("kubemanager", "kubemanager1", &ensemble.identity), Files::default())
+        };
+        ensemble.roll_out(parts, &MEMBERS, |_| ())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
 }
@@ -107,74 +122,9 @@ fn keeps_its_name(cr: &Kubemanager, name: &str) -> Result<(), NotReady> {
     }
 }
 
-/// The plan, once everything it depends on is there.
-fn carry_out(
-    cr: &Kubemanager,
-    observed: &Observed<Kubemanager>,
-    cluster: &Cluster<'_>,
-    drafts: Vec<Draft>,
-) -> Result<Plan, NotReady> {
-    let spec = cluster.spec;
-    let mut ensemble = Ensemble::prepare(
-        cr,
-        observed,
-        &Traits {
-            rule: if spec.nested_mode { SizeRule::Exactly(1) } else { SizeRule::EveryNode },
-            ..Traits::without_data(OPERATOR, &CONTAINERS, &spec.containers)
-        },
-    )?;
-    ensemble.membership.notes.extend(cluster.services.notes.iter().cloned());
-    ensemble.membership.notes.extend(cluster.keystone.and_then(Keystone::note));
-    let agents = agents(cr, &observed.operator.cluster_domain);
-    let files = files(&ensemble, cluster, &agents)?;
-    let contents = files.content_hashes(ensemble.members());
-    let daemons: Vec<Daemon> =
-        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, agents.port)).collect();
-    let parts = Parts {
-        files,
-        volumes: containers::volumes(&ensemble.identity),
-        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
-        daemons,
-        objects: token::objects(cr).into(),
-        grace_seconds: GRACE_SECONDS,
-        ignored: ignored(cr, observed),
-        drafts,
-        own_status: Map::from_iter([("clusterName".to_owned(), json!(cluster.kubernetes.name))]),
-        ..Parts::default()
-    };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    hibernation::finish(&mut plan);
-    Ok(plan)
-}
-
 /// How members' agents are reached, and what members are called.
 pub fn agents(cr: &Kubemanager, cluster_domain: &str) -> Agents {
     Agents::of(OPERATOR, cr, ports::KUBE_MANAGER_AGENT, cluster_domain)
-}
-
-fn files(ensemble: &Ensemble<'_, Kubemanager>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
-    let mut files = Files::default();
-    files.shared(
-        &file_name(KUBEMANAGER),
-        launch::file(
-            cluster.services,
-            cluster.keystone,
-            cluster.kubernetes.address(),
-            cluster.log_level,
-            !cluster.spec.nested_mode,
-            agents,
-        )?,
-    );
-    files.shared(vnc_api::FILE, cluster.library()?);
-    files.shared_secret(token::FILE, cluster.token);
-    files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
-    for member in ensemble.members() {
-        files.member_secret(config::FILE, &member.address, cluster.file(member)?);
-    }
-    Ok(files)
 }
 
 /// Fields of the spec that are set and have no effect.

@@ -95,8 +95,8 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain)
     }
 
-    fn told(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Option<AgentReport> {
-        procedure::CLUSTER.told(cr, observed)
+    fn agent_report(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Option<AgentReport> {
+        procedure::CLUSTER.agent_report(cr, observed)
     }
 
     fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {

@@ -15,7 +15,7 @@ use tf_plan::{
         configuration::Files,
         identity::Identity,
         memory,
-        pod::{Daemon, mount},
+        pod::{DaemonContainer, mount},
         publish, storage,
     },
     certificates,
@@ -172,13 +172,13 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let daemons = ensemble
         .containers
         .iter()
-        .map(|container| Daemon {
+        .map(|container| DaemonContainer {
             ports: ports.named(),
             env: config::environment(),
             mounts: mounts.clone(),
             drained: true,
             speaks_for_pod: true,
-            ..Daemon::new(container.name, container.image.clone(), container.command.clone())
+            ..DaemonContainer::of(container)
         })
         .collect();
     let additions = Parts {

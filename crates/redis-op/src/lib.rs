@@ -71,8 +71,8 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
-        procedure::told(cr, observed)
+    fn agent_report(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
+        procedure::agent_report(cr, observed)
     }
 
     fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {

@@ -12,7 +12,7 @@ use tf_api::{
 use tf_plan::{
     build::{
         configuration::Files,
-        pod::{self, Daemon},
+        pod::{self, DaemonContainer},
         publish,
         storage::memory_dir,
     },
@@ -164,22 +164,22 @@ fn builtins(mode: RedisMode) -> &'static [Builtin] {
 }
 
 /// The server, and the Sentinel beside it, which is of the same image unless the spec names another one.
-fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec<Daemon> {
+fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec<DaemonContainer> {
     let mount = || is_copied.then(|| pod::mount(VOLUME, DIRECTORY)).into_iter().collect();
-    let server = |chosen: &Chosen| Daemon {
+    let server = |chosen: &Chosen| DaemonContainer {
         ports: ports.named(),
         speaks_for_pod: true,
         mounts: mount(),
         drained: is_copied,
-        ..Daemon::new(CONTAINER, chosen.image.clone(), chosen.command.clone())
+        ..DaemonContainer::new(CONTAINER, chosen.image.clone(), chosen.command.clone())
     };
     let beside = |chosen: &Chosen| {
         let own = ensemble.container(sentinel::CONTAINER);
         let command = own.map(|own| own.command.clone()).unwrap_or_default();
-        Daemon {
+        DaemonContainer {
             ports: ports.of_sentinel(),
             mounts: mount(),
-            ..Daemon::new(sentinel::CONTAINER, own.unwrap_or(chosen).image.clone(), command)
+            ..DaemonContainer::new(sentinel::CONTAINER, own.unwrap_or(chosen).image.clone(), command)
         }
     };
     let chosen = ensemble.container(CONTAINER);

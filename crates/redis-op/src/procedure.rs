@@ -35,11 +35,11 @@ pub fn complete(
 }
 
 /// What agents tell of servers that were founded as what the status says, whatever the spec asks for now.
-pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
+pub fn agent_report(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
     let founded = cr.status.as_ref().and_then(|status| status.own.mode).unwrap_or_default();
     match founded {
-        RedisMode::Independent => SERVERS.told(cr, observed),
-        RedisMode::Sentinel => replication::told(cr, observed),
+        RedisMode::Independent => SERVERS.agent_report(cr, observed),
+        RedisMode::Sentinel => replication::agent_report(cr, observed),
     }
 }
 

@@ -53,10 +53,10 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
 }
 
 /// What agents tell of the members that are recorded while there is no plan.
-pub fn told(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
+pub fn agent_report(cr: &Redis, observed: &Observed<Redis>) -> Option<AgentReport> {
     let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
     let outage = outage(members, &Reports::of_observed(observed));
-    SERVERS.told(cr, observed).map(|told| AgentReport { outage, ..told })
+    SERVERS.agent_report(cr, observed).map(|told| AgentReport { outage, ..told })
 }
 
 /// A Sentinel counts for ever who made itself known to it, and more than half of those it counts have to agree. Members whose pods were there for a

@@ -48,6 +48,8 @@ pub const MEMBER_FILE: &str = "member";
 pub const OTHER_MEMBERS_FILE: &str = "other-members";
 /// Certificates the member trusts; the Go tf-operator's path.
 pub const CA_BUNDLE: &str = "/etc/ssl/certs/kubernetes/ca-bundle.crt";
+/// What every daemon of Tungsten Fabric needs before it can connect to anything, for [`crate::launch::Launch::awaits`].
+pub const TLS_FILES: [&str; 3] = [CERTIFICATE, CERTIFICATE_KEY, CA_BUNDLE];
 /// Directory of [`CA_BUNDLE`].
 pub const CA_DIR: &str = "/etc/ssl/certs/kubernetes";
 /// The authorities of [`CA_BUNDLE`] that sign for members and operators, without those above them. Operators of earlier releases

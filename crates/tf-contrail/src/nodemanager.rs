@@ -3,28 +3,29 @@
 //! It reports the state of the node and of the component's containers to the collectors, and repairs a Cassandra every day.
 //! A cluster works without it, and it needs every privilege, so it runs only where the spec lists it.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Volume;
-use tf_agent_api::launch::OnChange;
-use tf_api::{common::LogLevel, ports, schema::Port};
+use tf_agent_api::launch::Launch;
+use tf_api::{common::LogLevel, contract::MemberStatus, ports, schema::Port};
 use tf_config_files::{Ini, Separator::Blank, Settings as _, Unrepresentable};
 use tf_plan::{
     build::{
-        pod::{Daemon, Privileges, mount},
+        configuration::Files,
+        pod::{DaemonContainer, Privileges, mount},
         storage::host_path,
     },
     connection::Connection,
     ensemble::sys_log_level,
-    images::{Builtin, Chosen},
+    images::Builtin,
 };
 
-use crate::{sandesh, services::COLLECTOR};
+use crate::{
+    daemon::{self, Daemon, LOG_DIR, LOGS},
+    sandesh,
+    services::COLLECTOR,
+};
 
 /// The container, for the list of what a component can run.
 pub const CONTAINER: Builtin = Builtin { name: "nodemanager", image: "nodemgr", default: false };
-/// Where the daemon writes its log.
-pub const LOG_DIR: &str = "/var/log/contrail";
 
 /// What the daemon watches besides the node itself: the part after `contrail-` in its `--nodetype`, and the value of
 /// `NODE_TYPE` by which it and `contrail-status` recognise containers.
@@ -132,10 +133,29 @@ pub fn file(settings: &Settings<'_>, hostname: &str, address: &str) -> Result<St
     file.render()
 }
 
-/// The files that the daemon is started anew for.
-pub fn files(node_type: NodeType, collectors: Option<&Connection>) -> BTreeMap<String, OnChange> {
-    let foreign = sandesh::foreign(collectors).files().into_iter().map(|file| file.name);
-    [node_type.file()].into_iter().chain(foreign).map(|file| (file, OnChange::Restart)).collect()
+/// The node manager of a component, one of whose daemons it is.
+///
+/// # Errors
+/// When a value cannot be expressed in its file.
+pub fn daemon(
+    settings: &Settings<'_>,
+    members: &[MemberStatus],
+    container: DaemonContainer,
+) -> Result<Daemon, Unrepresentable> {
+    let Settings { node_type, collectors, .. } = *settings;
+    let mut files = Files::default();
+    for MemberStatus { node, address, .. } in members {
+        files.member(&node_type.file(), address, file(settings, node, address)?);
+    }
+    let container = self::container(container, node_type, LOGS);
+    Ok(Daemon { volumes: volumes(), ..Daemon::new(container, launch(node_type, collectors), files) })
+}
+
+/// How the node agent runs it. No probe asks it anything.
+pub fn launch(node_type: NodeType, collectors: Option<&Connection>) -> Launch {
+    let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", node_type.name())];
+    let foreign = sandesh::foreign(collectors).files().into_iter().collect();
+    Launch { patience: None, ..daemon::launch(argv, [node_type.file()], foreign) }
 }
 
 /// The container. `logs` is the volume of the component's logs.
@@ -143,14 +163,14 @@ pub fn files(node_type: NodeType, collectors: Option<&Connection>) -> BTreeMap<S
 /// Privileged because it asks the container runtime for the state of other containers and runs commands in them. It is not
 /// probed: a node whose clock is not synchronised is not functional to it, and that must not take a healthy daemon beside
 /// it out of service.
-pub fn daemon(chosen: &Chosen, node_type: NodeType, logs: &str) -> Daemon {
-    Daemon {
+pub fn container(container: DaemonContainer, node_type: NodeType, logs: &str) -> DaemonContainer {
+    DaemonContainer {
         ports: vec![("nodemgr", node_type.port())],
         env: vec![("NODE_TYPE".into(), node_type.name().into())],
         mounts: vec![mount(logs, LOG_DIR), mount(RUN, "/var/run"), mount(RUNC, "/run/runc"), mount(CRASHES, CRASH_DIR)],
         privileges: Privileges::Host,
         probed: false,
-        ..Daemon::new(chosen.name, chosen.image.clone(), chosen.command.clone())
+        ..container
     }
 }
 

@@ -46,7 +46,7 @@ fn collector_tls(collectors: Option<&Connection>) -> bool {
     listed.is_none_or(|connection| connection.tls(COLLECTOR))
 }
 
-/// The connections that a daemon tells of at its introspect port. Without collectors nothing is lacking but what is told to them
+/// The connections that a daemon lists at its introspect port. Without collectors nothing is lacking but what goes to them
 /// (docs/upstream/daemons.md#without-collectors).
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub fn optional() -> BTreeSet<String> {
     ["Collector".to_owned()].into()
 }
 
-/// How a daemon that starts with the level of its file is told another one at its introspect port.
+/// How a daemon that starts with the level of its file gets another one at its introspect port.
 ///
 /// # Errors
 /// When the port is 0.

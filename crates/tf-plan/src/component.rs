@@ -151,9 +151,9 @@ pub trait Component: Send + Sync + 'static {
         None
     }
 
-    /// What the agents of the resource's pods tell: for its status, while there is no plan. None where they have not told yet, and for
+    /// What the agents of the resource's pods report: for its status, while there is no plan. None where they have not reported yet, and for
     /// components without agents.
-    fn told(cr: &Self::Cr, observed: &Observed<Self::Cr>) -> Option<AgentReport> {
+    fn agent_report(cr: &Self::Cr, observed: &Observed<Self::Cr>) -> Option<AgentReport> {
         let _ = (cr, observed);
         None
     }

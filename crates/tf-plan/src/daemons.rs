@@ -1,4 +1,4 @@
-//! What each daemon of a resource does, for its status: what `contrail-status` told of one node, of all of them and in bounded size.
+//! What each daemon of a resource does, for its status: what `contrail-status` shows of one node, of all of them and in bounded size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::{
     reports::Reports,
 };
 
-/// Versions, connections and troubles that are told of a daemon.
+/// Versions, connections and troubles that are listed of a daemon.
 const VERSIONS: usize = 4;
 const CONNECTIONS: usize = 16;
 const TROUBLES: usize = 10;
@@ -20,7 +20,7 @@ const LONGEST: usize = 200;
 
 /// How the daemons of these pods are, by their names. `main`: the daemon whose agent speaks for a pod; `wanted`: the number of pods, where another
 /// one is wanted than there are.
-pub fn told(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Vec<DaemonStatus> {
+pub fn statuses(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Vec<DaemonStatus> {
     let mut places: BTreeMap<&str, Vec<Place<'_>>> = BTreeMap::new();
     for pod in reports.pods {
         for (daemon, image) in &pod.images {
@@ -136,7 +136,7 @@ mod tests {
 
     fn of(pods: &[Pod], agents: Vec<(usize, Agent)>, wanted: Option<i32>) -> Vec<DaemonStatus> {
         let agents = agents.into_iter().map(|(index, agent)| (format!("uid-{index}"), agent)).collect();
-        told("api", wanted, &Reports { pods, agents: &agents })
+        statuses("api", wanted, &Reports { pods, agents: &agents })
     }
 
     fn trouble(node: &str, message: &str) -> DaemonTrouble {
@@ -183,17 +183,17 @@ mod tests {
 
     #[test]
     fn a_daemon_beside_it_serves_when_its_process_was_seen_to() {
-        let told = |state: State| {
+        let trouble_of = |state: State| {
             let agents = vec![(0, says(Health::new(true, ""), vec![("schema", state)]))];
             let [schema] = of(&[pod(0, &[("schema", "a:1")])], agents, None).try_into().expect("one daemon");
             schema.troubles.first().map(|trouble| trouble.message.clone())
         };
-        assert_eq!(told(running(&[])), None);
-        assert_eq!(told(State { serves: Some(true), ..running(&[]) }), None);
-        assert_eq!(told(State { serves: Some(false), ..running(&[]) }).as_deref(), Some("it does not serve yet"));
+        assert_eq!(trouble_of(running(&[])), None);
+        assert_eq!(trouble_of(State { serves: Some(true), ..running(&[]) }), None);
+        assert_eq!(trouble_of(State { serves: Some(false), ..running(&[]) }).as_deref(), Some("it does not serve yet"));
         let back_off = State { phase: Phase::BackOff, message: Some("exit code 1".into()), ..State::default() };
         assert_eq!(
-            told(back_off).as_deref(),
+            trouble_of(back_off).as_deref(),
             Some("it does not run: ended by itself and waits for its next start: exit code 1")
         );
     }

@@ -21,7 +21,7 @@ use crate::{
         claims::Claims,
         configuration::Files,
         identity::Identity,
-        pod::{self, Daemon, PodShape},
+        pod::{self, DaemonContainer, PodShape},
         publish, service,
         storage::Data,
         workload::{self, Members},
@@ -35,6 +35,7 @@ use crate::{
     observed::{Node, Observed},
     placement::{self, Placement},
     plan::{Hibernation, News, Plan, Rollout},
+    procedure::{self, Store},
     reports::Reports,
     resize::Room,
     rollout,
@@ -120,7 +121,7 @@ pub struct Parts {
     /// Configuration files.
     pub files: Files,
     /// Daemons, in order.
-    pub daemons: Vec<Daemon>,
+    pub daemons: Vec<DaemonContainer>,
     /// Init containers.
     pub init: Vec<InitContainer>,
     /// Where members keep their data.
@@ -303,6 +304,22 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     /// DNS name of a Service of the resource.
     pub fn service_host(&self, service: &str) -> String {
         format!("{service}.{}.svc.{}", self.identity.namespace, self.observed.operator.cluster_domain)
+    }
+
+    /// The plan of a component whose members serve each for itself, from its parts to its roll-out. `further`: what the component adds to a plan whose
+    /// members are known, such as its registration.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub fn roll_out(self, parts: Parts, store: &Store, further: impl FnOnce(&mut Plan)) -> Result<Plan, NotReady> {
+        let (cr, observed) = (self.cr, self.observed);
+        let contents = parts.files.content_hashes(self.members());
+        let mut plan = self.plan(parts)?;
+        procedure::complete(store, &mut plan, cr, observed, &contents);
+        procedure::reseat(&mut plan, observed);
+        further(&mut plan);
+        hibernation::finish(&mut plan);
+        Ok(plan)
     }
 
     /// Completes the plan.

@@ -1,5 +1,5 @@
 //! What the procedures of stores do alike: one member after the other is brought up to date as far as the store can bear it, and
-//! what is the matter with members is told.
+//! what is the matter with members is reported.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,9 +48,9 @@ pub struct AgentReport {
 }
 
 impl AgentReport {
-    /// What they say of members, whose daemon `main` speaks for its pod; see [`daemons::told`].
+    /// What they say of members, whose daemon `main` speaks for its pod; see [`daemons::statuses`].
     fn of_members(main: &str, wanted: Option<i32>, reports: &Reports<'_>) -> Self {
-        let daemons = daemons::told(main, wanted, reports);
+        let daemons = daemons::statuses(main, wanted, reports);
         Self { daemons, troubles: reports.troubles(), shortages: reports.shortages(), ..Self::default() }
     }
 
@@ -58,7 +58,7 @@ impl AgentReport {
     fn of_nodes(main: &str, reports: &Reports<'_>) -> Self {
         let troubles = on_nodes(reports.pods, reports.troubles());
         let shortages = on_nodes(reports.pods, reports.shortages());
-        Self { daemons: daemons::told(main, None, reports), troubles, shortages, ..Self::default() }
+        Self { daemons: daemons::statuses(main, None, reports), troubles, shortages, ..Self::default() }
     }
 
     /// The same with what else is wrong with pods.
@@ -102,13 +102,13 @@ fn heard_of<Cr>(observed: &Observed<Cr>, tell: impl FnOnce(&Reports<'_>) -> Agen
 }
 
 /// What agents tell of the members that are recorded, whose daemon `main` speaks for its pod, while there is no plan.
-pub fn told<Cr: Managed>(main: &str, cr: &Cr, observed: &Observed<Cr>) -> Option<AgentReport> {
+pub fn agent_report<Cr: Managed>(main: &str, cr: &Cr, observed: &Observed<Cr>) -> Option<AgentReport> {
     let wanted = cr.contract().and_then(|contract| contract.replicas);
     heard_of(observed, |reports| AgentReport::of_members(main, wanted, reports))
 }
 
 /// The same of pods that are the same on every node.
-pub fn told_of_nodes<Cr>(main: &str, observed: &Observed<Cr>) -> Option<AgentReport> {
+pub fn agent_report_of_nodes<Cr>(main: &str, observed: &Observed<Cr>) -> Option<AgentReport> {
     heard_of(observed, |reports| AgentReport::of_nodes(main, reports))
 }
 
@@ -127,10 +127,11 @@ pub struct Store {
 
 impl Store {
     /// What agents tell of the members that are recorded while there is no plan.
-    pub fn told<Cr: Managed>(&self, cr: &Cr, observed: &Observed<Cr>) -> Option<AgentReport> {
+    pub fn agent_report<Cr: Managed>(&self, cr: &Cr, observed: &Observed<Cr>) -> Option<AgentReport> {
         let members = cr.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
         let more = (self.troubles)(members, &Reports::of_observed(observed));
-        told(self.daemon, cr, observed).map(|told| told.with(more).with_election(self.election, cr, observed))
+        let report = agent_report(self.daemon, cr, observed)?;
+        Some(report.with(more).with_election(self.election, cr, observed))
     }
 }
 
@@ -188,9 +189,9 @@ pub fn complete<Cr: Managed>(
         AgentCoverage::Unobserved | AgentCoverage::Polling => {}
         AgentCoverage::Complete => {
             roll(store, plan, cr, observed, &reports, contents);
-            let told = AgentReport::of_members(store.daemon, plan.wanted(), &reports);
-            let told = told.with((store.troubles)(&plan.members, &reports));
-            told.with_election(store.election, cr, observed).put_into(plan);
+            let report = AgentReport::of_members(store.daemon, plan.wanted(), &reports);
+            let report = report.with((store.troubles)(&plan.members, &reports));
+            report.with_election(store.election, cr, observed).put_into(plan);
         }
     }
 }
@@ -293,8 +294,8 @@ fn moved(pod: &Pod) -> Option<String> {
 fn on_nodes(pods: &[Pod], troubles: Troubles) -> Troubles {
     let node = |name: &str| pods.iter().find(|pod| pod.name == name)?.node.as_deref();
     let named = |(pod, why): (String, String)| {
-        let told = node(&pod).map(|node| format!("node {node}: {why}"));
-        (pod, told.unwrap_or(why))
+        let named = node(&pod).map(|node| format!("node {node}: {why}"));
+        (pod, named.unwrap_or(why))
     };
     troubles.into_iter().map(named).collect()
 }

@@ -71,7 +71,7 @@ fn check_case<C: Component>(case: &Path) -> Option<Plan> {
     let result = C::plan(&cr, &observed);
     invariants::check::<C>(&name, &cr, &observed, &result);
     let result = result.map(unregistered);
-    let text = render(&cr, &observed, C::AVAILABILITY, C::told(&cr, &observed), &result);
+    let text = render(&cr, &observed, C::AVAILABILITY, C::agent_report(&cr, &observed), &result);
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(case);
     settings.set_prepend_module_to_snapshot(false);

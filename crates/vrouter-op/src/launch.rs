@@ -22,8 +22,6 @@ use crate::{
     services::Services,
 };
 
-/// What the agent and the node manager show and trust. The agent's container gets it.
-const CERTIFICATES: [&str; 3] = [node::CERTIFICATE, node::CERTIFICATE_KEY, node::CA_BUNDLE];
 /// The interface without which the agent ends at once. The kernel module makes it, on behalf of the image's own procedure
 /// (docs/upstream/vrouter.md#vhost0).
 const VHOST0: &str = "/sys/class/net/vhost0";
@@ -62,7 +60,7 @@ fn vrouter_agent(
 ) -> Result<Launch, NotReady> {
     let argv =
         vec!["contrail-vrouter-agent".into(), "--config_file".into(), format!("{}/{}", node::RUN_DIR, agent::FILE)];
-    let mut awaits = certificates();
+    let mut awaits = node::TLS_FILES.map(str::to_owned).to_vec();
     awaits.push(VHOST0.into());
     let mut launch = Launch { awaits, ..Launch::new(argv) };
     launch.files.insert(agent::FILE.into(), OnChange::Restart);
@@ -105,13 +103,7 @@ fn vrouter_agent(
 
 /// It ends where `vhost0` is not up (docs/upstream/config.md#node-manager), so it waits for it, too.
 fn node_manager(services: &Services) -> Launch {
-    let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", NodeType::Vrouter.name())];
-    let mut awaits = certificates();
-    awaits.push(VHOST0.into());
-    let files = nodemanager::files(NodeType::Vrouter, services.analytics.as_ref());
-    Launch { awaits, files, ..Launch::new(argv) }
-}
-
-fn certificates() -> Vec<String> {
-    CERTIFICATES.map(str::to_owned).to_vec()
+    let mut launch = nodemanager::launch(NodeType::Vrouter, services.analytics.as_ref());
+    launch.awaits.push(VHOST0.into());
+    launch
 }

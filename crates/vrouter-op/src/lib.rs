@@ -29,7 +29,7 @@ use tf_plan::{
     object::{CONFIG_MAP, DAEMON_SET, Kind, SECRET, SERVICE_ACCOUNT},
     observed::Observed,
     plan::{Availability, Plan},
-    procedure::{AgentReport, told_of_nodes},
+    procedure::{AgentReport, agent_report_of_nodes},
     references::References,
 };
 
@@ -96,8 +96,8 @@ impl component::Component for Component {
         plan::agents(cr, &Parameters::of(cr, None).ok()?).ok()
     }
 
-    fn told(_: &Vrouter, observed: &Observed<Vrouter>) -> Option<AgentReport> {
-        told_of_nodes(pods::AGENT, observed)
+    fn agent_report(_: &Vrouter, observed: &Observed<Vrouter>) -> Option<AgentReport> {
+        agent_report_of_nodes(pods::AGENT, observed)
     }
 
     fn plan(cr: &Vrouter, observed: &Observed<Vrouter>) -> Result<Plan, NotReady> {

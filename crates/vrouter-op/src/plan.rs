@@ -25,7 +25,7 @@ use tf_plan::{
     build::{
         configuration::Files,
         identity::{Identity, fit},
-        pod::{self, Daemon, PodShape},
+        pod::{self, DaemonContainer, PodShape},
         publish, workload,
     },
     certificates,
@@ -249,7 +249,7 @@ struct Made {
     /// Whether pods of one change anything on a node that lasts.
     changes_node: bool,
     /// Daemons of all groups.
-    daemons: Vec<Daemon>,
+    daemons: Vec<DaemonContainer>,
 }
 
 impl World<'_> {
@@ -379,7 +379,7 @@ impl World<'_> {
         (workload::daemon_set(&identity, name.clone(), template), name, hash)
     }
 
-    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters], daemons: &[Daemon]) -> Vec<String> {
+    fn ignored(&self, mut ignored: Vec<String>, sets: &[Parameters], daemons: &[DaemonContainer]) -> Vec<String> {
         ignored.extend(self.pods.ignored.clone());
         let common = &self.cr.spec.common_configuration;
         ignored.extend(pod::ignored_overrides(self.identity, common, daemons));

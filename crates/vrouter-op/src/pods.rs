@@ -21,7 +21,7 @@ use tf_contrail::nodemanager::{self, NodeType};
 use tf_plan::{
     build::{
         identity::Identity,
-        pod::{Daemon, Privileges, agent_mount, env_from, mount, read_only, security_context},
+        pod::{DaemonContainer, Privileges, agent_mount, env_from, mount, read_only, security_context},
         storage::{self, host_path},
     },
     cluster::{Cluster, Platform},
@@ -93,7 +93,7 @@ pub struct Pods {
     /// Options of `tf-node host` that are the same in all groups.
     host_options: Vec<String>,
     /// Daemons.
-    pub daemons: Vec<Daemon>,
+    pub daemons: Vec<DaemonContainer>,
     /// Options of `tf-node host forward`, in the DPDK mode.
     pub forward_options: Vec<String>,
     /// Whether pods make `vhost0` with the kernel module.
@@ -229,7 +229,7 @@ impl Ingredients<'_> {
         init.extend(cni.map(|chosen| Init::Same(self.cni_init(chosen))));
         init.push(Init::OnHost(Action::VirtualFunctions, self.functions_init(agent)));
         let host_options = self.host_options(kernel.is_some());
-        let mut daemons: Vec<Daemon> = manager.map(node_manager).into_iter().collect();
+        let mut daemons: Vec<DaemonContainer> = manager.map(node_manager).into_iter().collect();
         let mut forward_options = Vec::new();
         if is_dpdk {
             daemons.push(self.forwarder()?);
@@ -403,7 +403,7 @@ impl Ingredients<'_> {
     /// Privileged: it loads the module, makes `vhost0` out of the node's interface and talks to the module. What of the
     /// parameters stands here is a directory, a port and numbers, which are no secrets wherever they come from.
     /// Where modules are concerns a pod that installs one.
-    fn agent(&self, chosen: &Chosen, cni: bool, module: bool) -> Result<Daemon, NotReady> {
+    fn agent(&self, chosen: &Chosen, cni: bool, module: bool) -> Result<DaemonContainer, NotReady> {
         let log_dir = config::agent::log_dir(self.parameters)?;
         let introspect = config::agent::introspect_port(self.parameters)?;
         let mut mounts = vec![mount(DEVICES, "/dev"), mount(RUN, "/var/run")];
@@ -412,7 +412,7 @@ impl Ingredients<'_> {
         if cni {
             mounts.extend(self.cni_mounts());
         }
-        Ok(Daemon {
+        Ok(DaemonContainer {
             ports: vec![
                 ("introspect", introspect),
                 ("port-api", ports::AGENT_PORT_API),
@@ -423,12 +423,12 @@ impl Ingredients<'_> {
             mounts,
             privileges: Privileges::Host,
             resources: if self.parameters.is_dpdk() { None } else { huge_pages(self.parameters)? },
-            ..Daemon::new(AGENT, chosen.image.clone(), chosen.command.clone())
+            ..DaemonContainer::new(AGENT, chosen.image.clone(), chosen.command.clone())
         })
     }
 
     /// Privileged: it gives hardware another driver. It needs no ready port: an agent is not Functional without it.
-    fn forwarder(&self) -> Result<Daemon, NotReady> {
+    fn forwarder(&self) -> Result<DaemonContainer, NotReady> {
         let image = || images::reference(dpdk::BUILTIN.image, self.release, self.overrides);
         let chosen = self.chosen(dpdk::FORWARDER);
         let mounts = vec![
@@ -442,7 +442,7 @@ impl Ingredients<'_> {
         // Its variables count from its start, which is that of its pod. Its arguments are those of another container of the pod, too.
         let variables = config::host::environment_file(&node::environment_file(dpdk::FORWARDER), self.parameters)?;
         let variables = hash::of_value(&json!(variables));
-        Ok(Daemon {
+        Ok(DaemonContainer {
             env: vec![
                 ("NODE_TYPE".to_owned(), NodeType::Vrouter.name().to_owned()),
                 ("VARIABLES_HASH".to_owned(), variables),
@@ -451,7 +451,7 @@ impl Ingredients<'_> {
             privileges: Privileges::Host,
             probed: false,
             resources: huge_pages(self.parameters)?,
-            ..Daemon::new(
+            ..DaemonContainer::new(
                 dpdk::FORWARDER,
                 chosen.map_or_else(image, |chosen| chosen.image.clone()),
                 chosen.map(|chosen| chosen.command.clone()).unwrap_or_default(),
@@ -582,8 +582,8 @@ fn is_interface(name: &str) -> bool {
 }
 
 /// It reads the statistics of load balancers from below the agent's directory (docs/upstream/config.md#node-manager).
-fn node_manager(chosen: &Chosen) -> Daemon {
-    let mut daemon = nodemanager::daemon(chosen, NodeType::Vrouter, LOGS);
+fn node_manager(chosen: &Chosen) -> DaemonContainer {
+    let mut daemon = nodemanager::container(DaemonContainer::of(chosen), NodeType::Vrouter, LOGS);
     daemon.mounts.push(mount(STATE, STATE_DIR));
     daemon
 }

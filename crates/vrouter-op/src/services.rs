@@ -70,7 +70,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// What is published now, else what is `remembered`. Config and Analytics are forgotten when nobody asks for them any
+    /// What is published now, else what is `remembered`. Config and Analytics are forgotten when nothing asks for them any
     /// more; control nodes never are, because an address that does not answer does no harm and none at all does.
     pub fn find(resolved: &Resolved, remembered: Option<&BTreeMap<String, String>>) -> Self {
         let find = |condition, endpoints: &[&str]| {
@@ -142,7 +142,7 @@ impl Services {
         Ok(servers(parameters, Name::XmppServers, || self.control_hosts(parameters), port))
     }
 
-    /// DNS servers. They run beside the control nodes, so their hosts are the same where nobody says otherwise.
+    /// DNS servers. They run beside the control nodes, so their hosts are the same where nothing else is stated.
     ///
     /// # Errors
     /// When the spec gives no port.

@@ -1,13 +1,10 @@
-//! Webui: what the operator owns and reads. The desired state is in [`plan`], what a member runs in [`containers`], what the daemons connect
-//! to in [`services`], who may log in in [`login`], file contents in [`config`], how daemons are run in [`launch`], what is done to members
-//! that run in `procedure`, and what is told of their servers in `service_status`.
+//! Webui: what the operator owns and reads. The desired state is in [`plan`], each daemon in a file of [`daemons`], what they are stated by and the files that both
+//! read in [`cluster`], what they connect to in [`services`], who may log in in [`login`], and what `status.serviceStatus` says of them in `service_status`.
 
-pub mod config;
-pub mod containers;
-pub mod launch;
+pub mod cluster;
+pub mod daemons;
 pub mod login;
 pub mod plan;
-mod procedure;
 mod service_status;
 pub mod services;
 
@@ -101,8 +98,8 @@ impl component::Component for Component {
         Some(plan::agents(cr, cluster_domain))
     }
 
-    fn told(cr: &Webui, observed: &Observed<Webui>) -> Option<AgentReport> {
-        procedure::MEMBERS.told(cr, observed)
+    fn agent_report(cr: &Webui, observed: &Observed<Webui>) -> Option<AgentReport> {
+        daemons::MEMBERS.agent_report(cr, observed)
     }
 
     fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {

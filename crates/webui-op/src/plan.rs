@@ -3,38 +3,34 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use tf_agent_api::launch::file_name;
 use tf_api::{
     Managed as _, Webui,
     contract::{Draft, Protocol},
     ports,
 };
+use tf_contrail::daemon::{self, Daemons};
 use tf_pki::member::service_names;
 use tf_plan::{
-    build::{
-        configuration::Files,
-        identity::Identity,
-        pod::{Daemon, mount},
-        publish, service,
-    },
+    build::{identity::Identity, publish, service},
     certificates,
     component::Agents,
     dependency,
     ensemble::{Ensemble, Parts, Traits},
-    hibernation, keystone,
+    keystone,
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure, selection,
+    selection,
 };
 
 use crate::{
     OPERATOR,
-    config::{self, Cluster},
-    containers::{self, CONTAINERS, HTTP, HTTPS, LOGS, WEB},
-    launch,
+    cluster::Cluster,
+    daemons::{
+        self, MEMBERS,
+        web::{self, HTTP, HTTPS},
+    },
     login::{self, Login},
-    procedure::MEMBERS,
     service_status::{Modules, service_status},
     services::{self, Services},
 };
@@ -50,15 +46,10 @@ pub fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {
     let (resolved, drafts) = dependency::resolve_for(&services::dependencies(cr), cr, observed);
     let desired = || {
         // The job server is of no use alone.
-        selection::require(&cr.spec.service_configuration.containers, &[WEB])?;
+        selection::require(&cr.spec.service_configuration.containers, &[web::CONTAINER.name])?;
         let login = Login::of(cr, observed)?;
         let services = Services::of(&resolved?)?;
-        let cluster = Cluster {
-            log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
-            services: &services,
-            login: &login,
-        };
-        carry_out(cr, observed, &cluster, drafts.clone())
+        carry_out(cr, observed, &services, &login, drafts.clone())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
 }
@@ -67,19 +58,23 @@ pub fn plan(cr: &Webui, observed: &Observed<Webui>) -> Result<Plan, NotReady> {
 fn carry_out(
     cr: &Webui,
     observed: &Observed<Webui>,
-    cluster: &Cluster<'_>,
+    services: &Services,
+    login: &Login,
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
-    let ensemble = Ensemble::prepare(
-        cr,
-        observed,
-        &Traits::without_data(OPERATOR, &CONTAINERS, &cr.spec.service_configuration.containers),
-    )?;
+    let table = daemons::table();
+    let containers = daemon::containers(&table);
+    let listed = &cr.spec.service_configuration.containers;
+    let ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, listed))?;
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let files = files(&ensemble, cluster, &agents)?;
-    let contents = files.content_hashes(ensemble.members());
-    let daemons: Vec<Daemon> =
-        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, agents.port)).collect();
+    let cluster = Cluster {
+        log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
+        services,
+        login,
+        members: ensemble.members(),
+        agents: &agents,
+    };
+    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
     let front = front(&ensemble.identity);
     let host = ensemble.service_host(&front);
     let mut endpoint = ensemble.endpoint(HTTPS, Protocol::Https, ports::WEBUI_HTTPS, true);
@@ -87,28 +82,17 @@ fn carry_out(
     // A session is known to one member.
     let in_front = [(HTTPS, ports::WEBUI_HTTPS), (HTTP, ports::WEBUI_HTTP)];
     let mut objects = vec![service::sticky(&ensemble.identity, &front, &in_front)];
-    let kept = cluster.login.kept();
-    objects.extend(kept.map(|data| publish::credentials(&ensemble.identity, &login::secret(cr), &data)));
-    let reachable = |(name, _): &(&'static str, _)| containers::is_reachable(name);
+    objects.extend(login.kept().map(|data| publish::credentials(&ensemble.identity, &login::secret(cr), &data)));
     let parts = Parts {
-        files,
-        volumes: containers::volumes(&ensemble.identity),
-        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).filter(reachable).collect(),
-        daemons,
         objects,
         endpoints: vec![endpoint],
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(&host, &service_status(&ensemble.containers, observed)),
-        ..Parts::default()
+        ..daemons.parts(daemon::logs("webui", "webui1", &ensemble.identity), cluster.shared()?)
     };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&MEMBERS, &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    hibernation::finish(&mut plan);
-    Ok(plan)
+    ensemble.roll_out(parts, &MEMBERS, |_| ())
 }
 
 /// How members' agents are reached, and what members are called.
@@ -129,27 +113,6 @@ fn own_status(host: &str, servers: &BTreeMap<String, Modules>) -> Map<String, Va
     let ports = json!({"webUIHttpPort": ports::WEBUI_HTTP.get(), "webUIHttpsPort": ports::WEBUI_HTTPS.get()});
     let servers = (!servers.is_empty()).then(|| ("serviceStatus".to_owned(), json!(servers)));
     [("ports".to_owned(), ports), ("endpoint".to_owned(), json!(host))].into_iter().chain(servers).collect()
-}
-
-fn files(ensemble: &Ensemble<'_, Webui>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
-    let services = cluster.services;
-    let mut files = Files::default();
-    files.foreign(services.foreign());
-    files.foreign(services.redis.servers.foreign.files());
-    files.foreign(keystone::files(cluster.login.keystone()));
-    if let Some(password) = &services.redis.password {
-        files.shared_secret(launch::REDIS_PASSWORD, password.clone());
-    }
-    files.shared_secret(config::USER_FILE, cluster.user()?);
-    for member in ensemble.members() {
-        let address = &member.address;
-        for container in &ensemble.containers {
-            let launch = launch::file(container.name, address, services, cluster.login, agents)?;
-            files.member(&file_name(container.name), address, launch);
-        }
-        files.member_secret(config::FILE, address, cluster.settings(address)?);
-    }
-    Ok(files)
 }
 
 /// Fields of the spec that are set and have no effect.

@@ -11,7 +11,7 @@ use tf_plan::{
     reports::Reports,
 };
 
-use crate::containers::WEB;
+use crate::daemons::web;
 
 /// The servers of a pod, by the names of their containers with a capital.
 pub type Modules = BTreeMap<String, WebuiModule>;
@@ -31,7 +31,7 @@ fn serves(said: Option<&Status>, pod: &Pod, container: &str) -> bool {
     let Some(status) = said else { return pod.ready };
     let runs = |state: &State| state.phase == Phase::Running && state.unwell.is_none() && state.serves != Some(false);
     // The agent beside the web server speaks for that apart from the others.
-    let is_well = container != WEB || status.health.as_ref().is_some_and(|health| health.serves);
+    let is_well = container != web::CONTAINER.name || status.health.as_ref().is_some_and(|health| health.serves);
     is_well && status.daemons.get(container).is_some_and(runs)
 }
 

@@ -161,7 +161,7 @@ impl Services {
     }
 }
 
-/// Where control nodes tell of DNS. Those of earlier releases do not publish the port, which is the usual one unless somebody moved it.
+/// Where control nodes show DNS. Those of earlier releases do not publish the port, which is the usual one unless it was moved.
 fn dns(control: &Connection) -> Option<Servers> {
     let usual = || Servers::of(control, DNS).map(|dns| Servers { port: ports::DNS_INTROSPECT.get(), ..dns });
     Servers::of(control, DNS_INTROSPECT).or_else(usual).map(Servers::for_urls)

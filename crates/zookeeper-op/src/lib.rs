@@ -23,7 +23,7 @@ use tf_plan::{
     },
     observed::Observed,
     plan::Plan,
-    procedure::{AgentReport, told},
+    procedure::{AgentReport, agent_report},
 };
 
 /// Name of the operator.
@@ -68,8 +68,8 @@ impl component::Component for Component {
         Some(plan::agents(cr, cluster_domain))
     }
 
-    fn told(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Option<AgentReport> {
-        told(plan::DAEMON, cr, observed)
+    fn agent_report(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Option<AgentReport> {
+        agent_report(plan::DAEMON, cr, observed)
     }
 
     fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotReady> {

@@ -19,7 +19,7 @@ use tf_plan::{
     build::{
         configuration::Files,
         identity::Identity,
-        pod::{Daemon, mount, read_only},
+        pod::{DaemonContainer, mount, read_only},
         publish, storage,
     },
     component::Agents,
@@ -122,12 +122,12 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let daemons = ensemble
         .containers
         .iter()
-        .map(|container| Daemon {
+        .map(|container| DaemonContainer {
             ports: ports.iter().copied().chain(admin).collect(),
             env: vec![("NODE_TYPE".into(), NodeType::ConfigDatabase.name().into())],
             mounts: mounts.iter().chain(&host_mount).cloned().collect(),
             speaks_for_pod: true,
-            ..Daemon::new(container.name, container.image.clone(), container.command.clone())
+            ..DaemonContainer::of(container)
         })
         .collect();
     // A port that is on the loopback address alone is in use, and no port of the Service.

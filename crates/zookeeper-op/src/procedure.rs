@@ -78,7 +78,7 @@ pub fn complete(plan: &mut Plan, subject: &Subject<'_>) {
     };
     let decision = with_pods(plan, subject);
     plan.troubles = sight.reports.troubles();
-    plan.daemons = Some(daemons::told(DAEMON, plan.wanted(), &sight.reports));
+    plan.daemons = Some(daemons::statuses(DAEMON, plan.wanted(), &sight.reports));
     plan.held = decided.held.first().map(|why| (held_reason(sight), why.clone()));
     plan.step = decision.step.as_ref().and_then(|step| carried_out(step, &decision, subject));
     plan.under_way = under_way(&decision, plan.step.as_ref(), changeovers);

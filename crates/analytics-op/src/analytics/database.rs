@@ -1,4 +1,4 @@
-//! Whether there is a database of analytics, and which: collectors store nothing where nobody could ask for it (the part with the database is
+//! Whether there is a database of analytics, and which: collectors store nothing where no query could ask for it (the part with the database is
 //! optional), and wait for ever for a database that is not there (docs/upstream/analytics.md#database).
 
 use tf_api::{
@@ -26,7 +26,7 @@ pub fn dependency_of(cr: &Analytics) -> Dependency {
 /// QueryEngine it is the only Cassandra there is, as with the Go tf-operator.
 ///
 /// # Errors
-/// When it depends on a QueryEngine, and cannot be seen whether there is one. Of a Cassandra that cannot be seen the dependency tells.
+/// When it depends on a QueryEngine, and cannot be seen whether there is one. A Cassandra that cannot be seen is reported by the dependency.
 pub fn is_absent(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Option<Draft>, NotReady> {
     let home = cr.home();
     let here = |kind: &str, is_it: &dyn Fn(&str) -> bool| match observed.peers(kind) {

@@ -1,9 +1,7 @@
 //! Analytics: collectors and the API.
 
-pub mod config;
-pub mod containers;
+pub mod cluster;
 pub mod database;
-pub mod launch;
 pub mod plan;
 
 use tf_api::{
@@ -24,7 +22,10 @@ use tf_plan::{
     references::References,
 };
 
-use crate::{login, peer, procedure::members};
+use crate::{
+    daemons::{self, api},
+    login, peer,
+};
 
 /// The Analytics component.
 pub struct Component;
@@ -72,8 +73,8 @@ impl component::Component for Component {
         plan::agents(cr, cluster_domain).ok()
     }
 
-    fn told(cr: &Analytics, observed: &Observed<Analytics>) -> Option<AgentReport> {
-        members(containers::API).told(cr, observed)
+    fn agent_report(cr: &Analytics, observed: &Observed<Analytics>) -> Option<AgentReport> {
+        daemons::members(api::CONTAINER.name).agent_report(cr, observed)
     }
 
     fn plan(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Plan, NotReady> {

@@ -1,7 +1,6 @@
 //! Desired state of collectors and the API.
 
 use serde_json::{Map, json};
-use tf_agent_api::launch::file_name;
 use tf_api::{
     Analytics, Managed as _,
     contract::{ConditionType, Draft, Protocol},
@@ -9,38 +8,30 @@ use tf_api::{
 };
 use tf_config_api::types::{ANALYTICS_NODE, DATABASE_NODE};
 use tf_contrail::{
+    daemon::{self, Daemons, Entry},
     nodemanager::{self, NodeType},
     services::{COLLECTOR as COLLECTOR_ENDPOINT, CQL, Cassandra, over_ipv4},
 };
 use tf_pki::member::service_names;
 use tf_plan::{
-    build::{
-        configuration::Files,
-        identity::Identity,
-        pod::{Daemon, mount},
-        publish, service,
-    },
+    build::{identity::Identity, publish, service},
     component::Agents,
     connection::Connection,
     dependency::{self, Dependency, Need, Resolved},
     ensemble::{Ensemble, Parts},
-    hibernation,
+    images::Builtin,
     keystone::{self, Keystone},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
-    procedure,
 };
 
-use super::{
-    config::{API_FILE, COLLECTOR_FILE, Cluster},
-    containers::{self, API, COLLECTOR, CONTAINERS},
-    database, launch,
-};
+use super::{cluster::Cluster, database};
 use crate::{
-    OPERATOR, config, login,
-    member::{self, GRACE_SECONDS, LOGS, Run},
-    procedure::members,
+    OPERATOR,
+    daemons::{api, collector, members, node_manager},
+    login,
+    member::{self, GRACE_SECONDS},
     registration::{self, Nodes},
     services::{self, DAEMONS, KAFKA, Kafka, Services, Sources},
 };
@@ -98,14 +89,16 @@ fn carry_out(
     drafts: Vec<Draft>,
 ) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
-    let run = Run { builtins: &CONTAINERS, needed: &[API, COLLECTOR], listed: &spec.containers, uses_auth: true };
-    let mut ensemble = run.prepare(cr, observed)?;
+    let table = table();
+    let needed = [api::CONTAINER.name, collector::CONTAINER.name];
+    let mut ensemble = member::prepare(cr, observed, &table, &needed, &spec.containers, true)?;
     let stored = resolved.connection(ConditionType::AnalyticsDatabaseReady);
     let (database, kafka) = optional(resolved, &mut services.notes);
     ensemble.membership.notes.extend(services.notes.iter().cloned());
     ensemble.membership.notes.extend(far_from_redis(&ensemble, &services));
     let login = login::of(cr, observed, keystone)?;
     ensemble.membership.notes.extend(login::note(&login));
+    let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster = Cluster {
         spec,
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
@@ -114,54 +107,64 @@ fn carry_out(
         kafka: kafka.as_ref(),
         keystone,
         login: &login,
-        addresses: &ensemble.addresses(),
+        members: ensemble.members(),
+        agents: &agents,
     };
-    ensemble.membership.notes.extend(closed(&cluster));
-    let agents = agents(cr, &observed.operator.cluster_domain)?;
-    let files = files(&ensemble, &cluster, &agents)?;
-    let contents = files.content_hashes(ensemble.members());
-    let daemons: Vec<Daemon> =
-        ensemble.containers.iter().map(|chosen| containers::daemon(chosen, spec, agents.port)).collect();
-
+    let closed = closed(&cluster);
+    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+    let shared = cluster.shared()?;
+    ensemble.membership.notes.extend(closed);
     let service_name = front(&ensemble.identity);
     let host = ensemble.service_host(&service_name);
-    let mut api = ensemble.endpoint(services::API, Protocol::Https, spec.analytics_port, true);
-    api.service = Some(host.clone());
-    let collector = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, spec.collector_port, true);
+    let mut rest = ensemble.endpoint(services::API, Protocol::Https, spec.analytics_port, true);
+    rest.service = Some(host.clone());
+    let collectors = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, spec.collector_port, true);
     let front = service::cluster(&ensemble.identity, &service_name, &[(services::API, spec.analytics_port)]);
-    // Whoever asks as Keystone's administrator has that login from where it is kept.
+    // A client that asks as Keystone's administrator has that login from where it is kept.
     let own = keystone.is_none().then_some(&login);
     let kept = own.map(|own| publish::credentials(&ensemble.identity, &login::secret(cr), &login::kept(own)));
     let parts = Parts {
-        files,
-        volumes: member::volumes(&ensemble.identity, &ensemble.containers, "analytics", "analytics1"),
-        owned_mounts: vec![mount(LOGS, config::LOG_DIR)],
-        ports: daemons.iter().flat_map(|daemon| daemon.ports.clone()).collect(),
-        daemons,
         objects: [Some(front), kept].into_iter().flatten().collect(),
-        endpoints: vec![api, collector],
+        endpoints: vec![rest, collectors],
         connection: own.map(|own| (services::API, "analytics", login::published(own))),
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
         // Its name is known without asking for the address, which the Go tf-operator published here.
         own_status: Map::from_iter([("endpoint".to_owned(), json!(host))]),
-        ..Parts::default()
+        ..daemons.parts(daemon::logs("analytics", "analytics1", &ensemble.identity), shared)
     };
-    let mut plan = ensemble.plan(parts)?;
-    procedure::complete(&members(API), &mut plan, cr, observed, &contents);
-    procedure::reseat(&mut plan, observed);
-    let nodes = [
-        Nodes::members(&plan, ANALYTICS_NODE, "analytics_node_ip_address"),
-        Nodes {
-            kind: DATABASE_NODE,
-            property: "database_node_ip_address",
-            all: stored.map(nodes_of).unwrap_or_default(),
+    ensemble.roll_out(parts, &members(api::CONTAINER.name), |plan| {
+        let nodes = [
+            Nodes::members(plan, ANALYTICS_NODE, "analytics_node_ip_address"),
+            Nodes {
+                kind: DATABASE_NODE,
+                property: "database_node_ip_address",
+                all: stored.map(nodes_of).unwrap_or_default(),
+            },
+        ];
+        registration::complete(plan, cr, observed, &services.config, &nodes);
+    })
+}
+
+/// What a member can run.
+fn table<'a>() -> [Entry<Cluster<'a>>; 3] {
+    [
+        Entry { container: api::CONTAINER, daemon: api::daemon },
+        Entry { container: collector::CONTAINER, daemon: collector::daemon },
+        Entry {
+            container: nodemanager::CONTAINER,
+            daemon: |cluster, container| {
+                let Cluster { log_level, members, .. } = *cluster;
+                node_manager(NodeType::Analytics, log_level, &cluster.own_collectors(), members, container)
+            },
         },
-    ];
-    registration::complete(&mut plan, cr, observed, &services.config, &nodes);
-    hibernation::finish(&mut plan);
-    Ok(plan)
+    ]
+}
+
+/// The containers that the spec may list.
+pub fn containers() -> Vec<Builtin> {
+    daemon::containers(&table())
 }
 
 /// The database of analytics and Kafka, where they are. One that the collectors could not reach is left out.
@@ -226,37 +229,6 @@ pub fn agents(cr: &Analytics, cluster_domain: &str) -> Result<Agents, NotReady> 
 /// Name of the API's Service.
 fn front(identity: &Identity) -> String {
     identity.service_name("analytics")
-}
-
-fn files(ensemble: &Ensemble<'_, Analytics>, cluster: &Cluster<'_>, agents: &Agents) -> Result<Files, NotReady> {
-    let mut files = Files::default();
-    let services = cluster.services;
-    member::library(&mut files, services, cluster.keystone)?;
-    if cluster.keystone.is_none() {
-        files.shared_secret(keystone::FILE, login::file(cluster.login)?);
-    }
-    files.foreign(cluster.foreign());
-    if let Some(password) = &services.redis.password {
-        files.shared_secret(config::REDIS_PASSWORD, password.clone());
-    }
-    let collectors = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, cluster.spec.collector_port, true);
-    let collectors =
-        Connection { endpoints: [(COLLECTOR_ENDPOINT.to_owned(), collectors)].into(), ..Connection::default() };
-    let settings = nodemanager::Settings {
-        node_type: NodeType::Analytics,
-        log_level: cluster.log_level,
-        collectors: Some(&collectors),
-        database: None,
-    };
-    member::node_manager(&mut files, ensemble, &settings)?;
-    files.shared(&file_name(API), launch::api(cluster, agents)?);
-    for member in ensemble.members() {
-        let address = &member.address;
-        files.member(&file_name(COLLECTOR), address, launch::collector(address, cluster)?);
-        files.member_secret(COLLECTOR_FILE, address, cluster.collector(member)?);
-        files.member_secret(API_FILE, address, cluster.api(member)?);
-    }
-    Ok(files)
 }
 
 /// Fields of the spec that are set and have no effect.

@@ -263,7 +263,7 @@ fn what_is_wrong_with_members_is_told_without_a_plan() {
         pods[1].images = [("control".to_owned(), "control:R2".to_owned())].into();
     }
     assert!(control_op::plan::plan(&control, &observed).is_err());
-    let told = |observed: &Observed<Control>| control_op::Component::told(&control, observed);
+    let told = |observed: &Observed<Control>| control_op::Component::agent_report(&control, observed);
     let Some(AgentReport { daemons, troubles, .. }) = told(&observed) else { panic!("nothing is told") };
     assert!(troubles[&format!("{SET}-1")].contains("contrail-dns or named beside it is not ready"), "{troubles:?}");
     assert_eq!(troubles[&format!("{SET}-2")], "its agent does not answer: no answer within 1.5 s");

@@ -11,27 +11,30 @@ use tf_plan::{build::pod, images::Builtin};
 
 use super::Operand;
 
+/// The containers that a kind can run.
+type Containers = fn() -> Vec<Builtin>;
+
 /// The kinds that have pods, and the containers of each.
-const KINDS: [(KindInfo, &[Builtin]); 13] = [
-    (CASSANDRA, &cassandra_op::plan::CONTAINERS),
-    (ZOOKEEPER, &zookeeper_op::plan::CONTAINERS),
-    (RABBITMQ, &rabbitmq_op::plan::CONTAINERS),
-    (REDIS, &redis_op::plan::CONTAINERS),
-    (CONFIG, &config_op::containers::CONTAINERS),
-    (CONTROL, &control_op::containers::CONTAINERS),
-    (ANALYTICS, &analytics_op::analytics::containers::CONTAINERS),
-    (ANALYTICS_ALARM, &analytics_op::alarm::CONTAINERS),
-    (ANALYTICS_SNMP, &analytics_op::snmp::CONTAINERS),
-    (QUERY_ENGINE, &analytics_op::query_engine::CONTAINERS),
-    (KUBEMANAGER, &kubemanager_op::containers::CONTAINERS),
-    (WEBUI, &webui_op::containers::CONTAINERS),
-    (VROUTER, &vrouter_op::pods::CONTAINERS),
+const KINDS: [(KindInfo, Containers); 13] = [
+    (CASSANDRA, || cassandra_op::plan::CONTAINERS.to_vec()),
+    (ZOOKEEPER, || zookeeper_op::plan::CONTAINERS.to_vec()),
+    (RABBITMQ, || rabbitmq_op::plan::CONTAINERS.to_vec()),
+    (REDIS, || redis_op::plan::CONTAINERS.to_vec()),
+    (CONFIG, config_op::daemons::containers),
+    (CONTROL, control_op::daemons::containers),
+    (ANALYTICS, analytics_op::analytics::plan::containers),
+    (ANALYTICS_ALARM, analytics_op::alarm::containers),
+    (ANALYTICS_SNMP, analytics_op::snmp::containers),
+    (QUERY_ENGINE, analytics_op::query_engine::containers),
+    (KUBEMANAGER, kubemanager_op::daemons::containers),
+    (WEBUI, webui_op::daemons::containers),
+    (VROUTER, || vrouter_op::pods::CONTAINERS.to_vec()),
 ];
 
 /// The containers of the kind that labels of a pod name (`tf_manager` has its name in lower case), if that operator made the pod.
-pub fn of(label: &str, operator: &str) -> Option<&'static [Builtin]> {
+pub fn of(label: &str, operator: &str) -> Option<Vec<Builtin>> {
     let is_its = |kind: &KindInfo| kind.kind.to_lowercase() == label && kind.operator == operator;
-    KINDS.iter().find(|(kind, _)| is_its(kind)).map(|(_, containers)| *containers)
+    KINDS.iter().find(|(kind, _)| is_its(kind)).map(|(_, containers)| containers())
 }
 
 /// What a container runs; nothing for a container that others put into the pod.

@@ -179,7 +179,7 @@ fn containers(pod: &Pod) -> Vec<(Operand, Run)> {
     let statuses: Vec<&ContainerStatus> = statuses.collect();
     let run = |container: &Container| {
         let reference = container.image.clone().unwrap_or_default();
-        let operand = images::operand(builtins, &container.name, &reference)?;
+        let operand = images::operand(&builtins, &container.name, &reference)?;
         let status = statuses.iter().find(|status| status.name == container.name);
         let run = Run {
             pod: pod.metadata.name.clone().unwrap_or_default(),

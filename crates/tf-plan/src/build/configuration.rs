@@ -56,6 +56,13 @@ impl Files {
         self.open.insert(key(file, address), content.into());
     }
 
+    /// All of these, too.
+    pub fn append(&mut self, mut other: Self) {
+        self.open.append(&mut other.open);
+        self.secret.append(&mut other.secret);
+        self.expects_secrets |= other.expects_secrets;
+    }
+
     /// Who each member of a store is, and who else is one ([`node::MEMBER_FILE`]). `uid`: that of the resource.
     pub fn identities(&mut self, uid: &str, members: &[MemberStatus]) {
         for MemberStatus { id, address, .. } in members {

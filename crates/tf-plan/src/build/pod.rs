@@ -35,6 +35,7 @@ use crate::{
         storage::{empty_dir, memory_dir},
     },
     hash,
+    images::Chosen,
     not_ready::NotReady,
     placement,
 };
@@ -64,7 +65,7 @@ pub enum Privileges {
 
 /// A container that runs a daemon.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Daemon {
+pub struct DaemonContainer {
     /// Name of container and daemon.
     pub name: &'static str,
     /// Image reference.
@@ -89,7 +90,12 @@ pub struct Daemon {
     pub speaks_for_pod: bool,
 }
 
-impl Daemon {
+impl DaemonContainer {
+    /// The restricted, probed container without ports that was chosen.
+    pub fn of(chosen: &Chosen) -> Self {
+        Self::new(chosen.name, chosen.image.clone(), chosen.command.clone())
+    }
+
     /// A restricted, probed daemon without ports.
     pub fn new(name: &'static str, image: String, command: Vec<String>) -> Self {
         Self {
@@ -112,7 +118,7 @@ impl Daemon {
 ///
 /// # Errors
 /// `InvalidSpec` with the two that would have the same.
-pub fn ports_differ(daemons: &[Daemon]) -> Result<(), NotReady> {
+pub fn ports_differ(daemons: &[DaemonContainer]) -> Result<(), NotReady> {
     let mut taken = BTreeMap::new();
     for daemon in daemons {
         for (name, port) in &daemon.ports {
@@ -144,7 +150,7 @@ pub struct PodShape<'a> {
     /// Init containers that run after the node agent is installed.
     pub init: Vec<Container>,
     /// Daemons.
-    pub daemons: Vec<Daemon>,
+    pub daemons: Vec<DaemonContainer>,
     /// Volumes besides those every pod has.
     pub volumes: Vec<Volume>,
     /// Mounts whose directories are given to the daemons' user before they start.
@@ -262,7 +268,7 @@ fn install(shape: &PodShape<'_>) -> Container {
 
 /// How the kubelet asks whether a daemon serves: the agent that speaks for the pod, on the node's loopback address. A probe by a program
 /// would start one in the container each time.
-fn readiness(shape: &PodShape<'_>, daemon: &Daemon) -> Option<Probe> {
+fn readiness(shape: &PodShape<'_>, daemon: &DaemonContainer) -> Option<Probe> {
     let mut ports = shape.daemons.iter().flat_map(|daemon| &daemon.ports);
     let (_, agent) = ports.find(|(name, _)| *name == node::AGENT_PORT)?;
     Some(Probe {
@@ -280,7 +286,7 @@ fn readiness(shape: &PodShape<'_>, daemon: &Daemon) -> Option<Probe> {
     })
 }
 
-fn container(shape: &PodShape<'_>, daemon: &Daemon) -> Container {
+fn container(shape: &PodShape<'_>, daemon: &DaemonContainer) -> Container {
     let exec = |command: Vec<String>| Some(ExecAction { command: Some(command) });
     let command = if daemon.command.is_empty() { node::run(daemon.name) } else { daemon.command.clone() };
     Container {
@@ -393,7 +399,7 @@ fn files_volume(container: &str) -> String {
     format!("files-{container}")
 }
 
-fn common_mounts(shape: &PodShape<'_>, daemon: &Daemon) -> Vec<VolumeMount> {
+fn common_mounts(shape: &PodShape<'_>, daemon: &DaemonContainer) -> Vec<VolumeMount> {
     let state = VolumeMount { sub_path: Some(node::STATES.into()), ..mount(AGENT, node::STATE_DIR) };
     let mut mounts = vec![
         agent_mount(),
@@ -541,7 +547,7 @@ fn override_container(wanted: &ContainerOverrides, container: &mut Container) {
 }
 
 /// What of the overrides has no effect, as paths: labels that the operator sets, and containers that the pod does not have.
-pub fn ignored_overrides(identity: &Identity, common: &PodConfiguration, daemons: &[Daemon]) -> Vec<String> {
+pub fn ignored_overrides(identity: &Identity, common: &PodConfiguration, daemons: &[DaemonContainer]) -> Vec<String> {
     const PATH: &str = "spec.commonConfiguration.podOverrides";
     let own = identity.labels();
     let labels = common.pod_overrides.iter().filter_map(|o| o.metadata.as_ref()).flat_map(|metadata| &metadata.labels);
@@ -564,7 +570,7 @@ mod tests {
 
     #[test]
     fn a_port_that_two_daemons_would_have_is_refused_with_both() {
-        let daemon = |name, ports| Daemon { ports, ..Daemon::new(name, "image".into(), Vec::new()) };
+        let daemon = |name, ports| DaemonContainer { ports, ..DaemonContainer::new(name, "image".into(), Vec::new()) };
         let api = daemon("api", vec![("https", Port(8082)), ("agent", Port(18082))]);
         let beside = |port| daemon("schema", vec![("introspect", Port(port))]);
         assert!(ports_differ(&[api.clone(), beside(8087)]).is_ok());
@@ -576,7 +582,7 @@ mod tests {
     /// A pod with two daemons, as an operator of this version plans it.
     fn planned(operator_version: &str, image: &str) -> (PodTemplateSpec, String) {
         let cr = Zookeeper::default();
-        let daemon = |name| Daemon::new(name, image.into(), Vec::new());
+        let daemon = |name| DaemonContainer::new(name, image.into(), Vec::new());
         template(&PodShape {
             identity: &Identity::of("zookeeper-op", &cr),
             common: &PodConfiguration::default(),

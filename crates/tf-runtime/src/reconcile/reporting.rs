@@ -102,7 +102,7 @@ impl<C: Component> Reconciler<C> {
         let empty = Vec::new();
         let told = match outcome {
             Outcome::Planned(..) => None,
-            _ => C::told(&subject.cr, observed),
+            _ => C::agent_report(&subject.cr, observed),
         };
         assess(&Situation {
             generation: subject.generation,
