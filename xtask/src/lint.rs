@@ -1,8 +1,9 @@
-//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say, circles of imports, what comments cite, and words
+//! `cargo xtask lint`: the layers of the workspace, checked against what the manifests say, what libraries compile, circles of imports, what comments cite, and words
 //! that the glossary replaces, which may only become fewer.
 
 mod circles;
 mod citations;
+mod reach;
 mod words;
 
 use std::{
@@ -95,6 +96,7 @@ pub fn run() -> Result<ExitCode> {
     let root = crate::root()?;
     let broken = check(&serde_json::from_slice(&output.stdout)?)?;
     none(&broken, "dependencies break the layers")?;
+    none(&reach::check()?, "packages compile what reconciles and do not need it")?;
     println!("the layers of {} crates hold", LAYERS.len());
     none(&circles::check(&root)?, "circles of imports; move what both sides need to a file of its own")?;
     none(&citations::check(&root)?, "citations of what is not there")?;
