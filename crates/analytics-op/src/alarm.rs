@@ -17,9 +17,9 @@ use tf_plan::{
     component::{self, Agents},
     declaration::Declaration,
     dependency::{self, Dependency},
-    ensemble::Parts,
     images::Builtin,
     keystone::{self, Keystone},
+    member_set::Parts,
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
@@ -174,24 +174,24 @@ fn carry_out(
     let table = table();
     let needed = [alarm_gen::CONTAINER.name, kafka::CONTAINER.name];
     let listed = &cr.spec.service_configuration.containers;
-    let mut ensemble = member::prepare(cr, observed, &table, &needed, listed, true)?;
-    ensemble.membership.notes.extend(around.services.notes.iter().cloned());
+    let mut member_set = member::prepare(cr, observed, &table, &needed, listed, true)?;
+    member_set.membership.notes.extend(around.services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let cluster = Cluster { cr, around, members: ensemble.members(), agents: &agents };
+    let cluster = Cluster { cr, around, members: member_set.members(), agents: &agents };
     let too_many = too_many(&cluster);
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
-    ensemble.membership.notes.extend(too_many);
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
+    member_set.membership.notes.extend(too_many);
     let mut parts = Parts {
         owned_mounts: vec![mount(LOGS, LOG_DIR), kafka::data()],
-        endpoints: vec![ensemble.endpoint(KAFKA_ENDPOINT, Protocol::Tcp, ports::KAFKA, true)],
+        endpoints: vec![member_set.endpoint(KAFKA_ENDPOINT, Protocol::Tcp, ports::KAFKA, true)],
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..daemons.parts(daemon::logs("analytics-alarm", "analyticsalarm1", &ensemble.identity), around.shared()?)
+        ..daemons.parts(daemon::logs("analytics-alarm", "analyticsalarm1", &member_set.identity), around.shared()?)
     };
     // Behind those of the node manager, as in pods of earlier releases: another order would be another pod.
     parts.volumes.push(kafka::volume());
-    ensemble.roll_out(parts, &members(alarm_gen::CONTAINER.name), |plan| {
+    member_set.roll_out(parts, &members(alarm_gen::CONTAINER.name), |plan| {
         let nodes = [Nodes::members(plan, ANALYTICS_ALARM_NODE, "analytics_alarm_node_ip_address")];
         registration::complete(plan, cr, observed, &around.services.config, &nodes);
     })

@@ -7,7 +7,7 @@ use tf_contrail::{
     services::Cassandra,
     vnc_api::{self, Library},
 };
-use tf_plan::{ensemble::sys_log_level, keystone::Keystone};
+use tf_plan::{keystone::Keystone, member_set::sys_log_level};
 
 use crate::services::{API, Kafka, Redis, Services};
 
@@ -37,7 +37,7 @@ pub fn common(defaults: &mut Section, introspect: Port, level: LogLevel, log: &s
 pub fn database(section: &mut Section, cassandra: &Cassandra) {
     section.set("cassandra_use_ssl", cassandra.tls);
     if cassandra.tls {
-        section.set("cassandra_ca_certs", cassandra.foreign.trust());
+        section.set("cassandra_ca_certs", cassandra.external_tls.trust());
     }
     if let Some(login) = &cassandra.login {
         section.set("cassandra_user", &login.user).set("cassandra_password", &login.password);
@@ -51,7 +51,7 @@ pub fn redis(section: &mut Section, redis: &Redis) {
         .set_if_some("redis_password", redis.password.as_ref())
         .set("redis_use_ssl", redis.tls);
     if redis.tls {
-        section.set("redis_ca_cert", redis.foreign.trust());
+        section.set("redis_ca_cert", redis.external_tls.trust());
     }
 }
 
@@ -60,9 +60,9 @@ pub fn kafka(section: &mut Section, kafka: &Kafka) {
     section.list("kafka_broker_list", Blank, &kafka.brokers).set("kafka_ssl_enable", kafka.tls);
     if kafka.tls {
         section
-            .set("kafka_keyfile", kafka.foreign.key())
-            .set("kafka_certfile", kafka.foreign.certificate())
-            .set("kafka_ca_cert", kafka.foreign.trust());
+            .set("kafka_keyfile", kafka.external_tls.key())
+            .set("kafka_certfile", kafka.external_tls.certificate())
+            .set("kafka_ca_cert", kafka.external_tls.trust());
     }
 }
 
@@ -76,7 +76,7 @@ pub fn library(services: &Services, keystone: Option<&Keystone>) -> Result<Strin
         servers: &config.hosts(API),
         port: config.port(API).unwrap_or_default(),
         tls: config.tls(API),
-        foreign: Some(&services.api()),
+        external_tls: Some(&services.api()),
         keystone,
         as_administrator: true,
     })

@@ -9,8 +9,8 @@ use tf_plan::{
     build::configuration::Files,
     certificates,
     dependency::{self, Dependency},
-    ensemble::{Ensemble, Traits},
     keystone::{self, Keystone},
+    member_set::{MemberSet, Traits},
     members::Identities,
     not_ready::NotReady,
     observed::Observed,
@@ -34,13 +34,13 @@ pub fn prepare<'a, Cr: Managed, C>(
     needed: &[&'static str],
     listed: &[Container],
     uses_auth: bool,
-) -> Result<Ensemble<'a, Cr>, NotReady> {
+) -> Result<MemberSet<'a, Cr>, NotReady> {
     selection::require(listed, needed)?;
     let containers = daemon::containers(table);
     // Kafka keeps copies on brokers by them, and alarm generators have databases of Redis: of those there are sixteen.
     let identities = Identities::Lowest;
     let traits = Traits { identities, uses_auth, ..Traits::without_data(OPERATOR, &containers, listed) };
-    Ensemble::prepare(cr, observed, &traits)
+    MemberSet::prepare(cr, observed, &traits)
 }
 
 /// How the config API is found and how Keystone is asked, where it is.
@@ -53,7 +53,7 @@ pub fn library(services: &Services, keystone: Option<&Keystone>) -> Result<Files
     match keystone {
         Some(keystone) => {
             files.shared_secret(keystone::FILE, keystone.file()?);
-            files.foreign(keystone::files(Some(keystone)));
+            files.external_tls(keystone::files(Some(keystone)));
             files.shared_secret(vnc_api::FILE, library);
         }
         None => files.shared(vnc_api::FILE, library),

@@ -19,9 +19,9 @@ use tf_plan::{
     connection::Connection,
     declaration::Declaration,
     dependency::{self, Dependency, Need, Resolved},
-    ensemble::Parts,
-    foreign::{File, Foreign},
+    external_tls::{ExternalTls, File},
     images::Builtin,
+    member_set::Parts,
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
@@ -122,9 +122,12 @@ impl Services {
     }
 
     /// Files for TLS to those of other authorities.
-    pub fn foreign(&self) -> Vec<File> {
-        let collectors = sandesh::foreign(Some(&self.collectors));
-        [&self.database.foreign, &self.redis.foreign, &collectors].into_iter().flat_map(Foreign::files).collect()
+    pub fn external_tls(&self) -> Vec<File> {
+        let collectors = sandesh::external_tls(Some(&self.collectors));
+        [&self.database.external_tls, &self.redis.external_tls, &collectors]
+            .into_iter()
+            .flat_map(ExternalTls::files)
+            .collect()
     }
 }
 
@@ -185,19 +188,19 @@ fn carry_out(
 ) -> Result<Plan, NotReady> {
     let table = table();
     let listed = &cr.spec.service_configuration.containers;
-    let mut ensemble = member::prepare(cr, observed, &table, &[query_engine::CONTAINER.name], listed, false)?;
-    ensemble.membership.notes.extend(services.notes.iter().cloned());
+    let mut member_set = member::prepare(cr, observed, &table, &[query_engine::CONTAINER.name], listed, false)?;
+    member_set.membership.notes.extend(services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
     let log_level = cr.spec.common_configuration.log_level.unwrap_or_default();
-    let cluster = Cluster { cr, services, log_level, members: ensemble.members(), agents: &agents };
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+    let cluster = Cluster { cr, services, log_level, members: member_set.members(), agents: &agents };
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
     let parts = Parts {
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..daemons.parts(daemon::logs("queryengine", "queryengine1", &ensemble.identity), Files::default())
+        ..daemons.parts(daemon::logs("queryengine", "queryengine1", &member_set.identity), Files::default())
     };
-    ensemble.roll_out(parts, &members(query_engine::CONTAINER.name), |_| ())
+    member_set.roll_out(parts, &members(query_engine::CONTAINER.name), |_| ())
 }
 
 /// Fields of the spec that are set and have no effect.

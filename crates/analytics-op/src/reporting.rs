@@ -16,7 +16,7 @@ use tf_plan::{
     build::configuration::Files,
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
-    foreign::File,
+    external_tls::File,
     keystone::Keystone,
     not_ready::NotReady,
     observed::Observed,
@@ -83,13 +83,13 @@ impl Surroundings {
     /// When a value cannot be expressed in a file.
     pub fn shared(&self) -> Result<Files, NotReady> {
         let mut files = member::library(&self.services, self.keystone.as_ref())?;
-        files.foreign(self.foreign());
+        files.external_tls(self.external_tls());
         Ok(files)
     }
 
     /// Files for TLS to services of other authorities.
-    pub fn foreign(&self) -> Vec<File> {
-        [self.services.foreign(), sandesh::foreign(Some(&self.analytics)).files()].concat()
+    pub fn external_tls(&self) -> Vec<File> {
+        [self.services.external_tls(), sandesh::external_tls(Some(&self.analytics)).files()].concat()
     }
 }
 

@@ -18,7 +18,7 @@ use tf_contrail::services::{
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
-    foreign::{File, Foreign, Service},
+    external_tls::{ExternalTls, File, Service},
     not_ready::NotReady,
 };
 
@@ -72,7 +72,7 @@ pub struct Redis {
     /// Whether they speak TLS.
     pub tls: bool,
     /// What is their own of that.
-    pub foreign: Foreign,
+    pub external_tls: ExternalTls,
     /// Their password, if they ask for one.
     pub password: Option<String>,
 }
@@ -100,7 +100,7 @@ impl Redis {
             hosts: connection.hosts(REDIS_ENDPOINT),
             port: connection.port(REDIS_ENDPOINT).unwrap_or_default(),
             tls: connection.tls(REDIS_ENDPOINT),
-            foreign: Foreign::of(Service::Redis, &connection),
+            external_tls: ExternalTls::of(Service::Redis, &connection),
             password: connection.credentials.text("password").map(str::to_owned),
         })
     }
@@ -124,14 +124,14 @@ pub struct Kafka {
     /// Whether they speak TLS.
     pub tls: bool,
     /// What is their own of that.
-    pub foreign: Foreign,
+    pub external_tls: ExternalTls,
 }
 
 impl Kafka {
     /// What a connection says.
     pub fn of(connection: &Connection) -> Self {
-        let foreign = Foreign::of(Service::Kafka, connection);
-        Self { brokers: connection.authorities(KAFKA), tls: connection.tls(KAFKA), foreign }
+        let external_tls = ExternalTls::of(Service::Kafka, connection);
+        Self { brokers: connection.authorities(KAFKA), tls: connection.tls(KAFKA), external_tls }
     }
 }
 
@@ -154,16 +154,16 @@ pub struct Services {
 
 impl Services {
     /// Files for TLS to those of other authorities.
-    pub fn foreign(&self) -> Vec<File> {
-        [&self.cassandra.foreign, &self.rabbitmq.foreign, &self.redis.foreign, &self.api()]
+    pub fn external_tls(&self) -> Vec<File> {
+        [&self.cassandra.external_tls, &self.rabbitmq.external_tls, &self.redis.external_tls, &self.api()]
             .into_iter()
-            .flat_map(Foreign::files)
+            .flat_map(ExternalTls::files)
             .collect()
     }
 
     /// What is the config API's own of TLS.
-    pub fn api(&self) -> Foreign {
-        Foreign::of(Service::Config, &self.config)
+    pub fn api(&self) -> ExternalTls {
+        ExternalTls::of(Service::Config, &self.config)
     }
 
     /// Checks what was resolved.

@@ -27,9 +27,9 @@ use tf_plan::{
     component::{self, Agents},
     declaration::Declaration,
     dependency::{self, Dependency},
-    ensemble::{Parts, sys_log_level},
     images::Builtin,
     keystone::{self, Keystone},
+    member_set::{Parts, sys_log_level},
     not_ready::NotReady,
     observed::Observed,
     plan::{Availability, Plan},
@@ -171,13 +171,13 @@ fn carry_out(
     let table = table();
     let needed = [snmp_collector::CONTAINER.name, topology::CONTAINER.name];
     let listed = &cr.spec.service_configuration.containers;
-    let mut ensemble = member::prepare(cr, observed, &table, &needed, listed, true)?;
-    ensemble.membership.notes.extend(around.services.notes.iter().cloned());
+    let mut member_set = member::prepare(cr, observed, &table, &needed, listed, true)?;
+    member_set.membership.notes.extend(around.services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
-    let cluster = Cluster { cr, around, members: ensemble.members(), agents: &agents };
+    let cluster = Cluster { cr, around, members: member_set.members(), agents: &agents };
     let unheard = cluster.unheard();
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
-    ensemble.membership.notes.extend(unheard);
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
+    member_set.membership.notes.extend(unheard);
     let mut shared = around.shared()?;
     if let Some(login) = Login::of(&around.analytics) {
         // In place of what is there with Keystone: topology alone reads the file, and nothing in it but a name and a password.
@@ -188,9 +188,9 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..daemons.parts(daemon::logs("analytics-snmp", "analyticssnmp1", &ensemble.identity), shared)
+        ..daemons.parts(daemon::logs("analytics-snmp", "analyticssnmp1", &member_set.identity), shared)
     };
-    ensemble.roll_out(parts, &members(snmp_collector::CONTAINER.name), |plan| {
+    member_set.roll_out(parts, &members(snmp_collector::CONTAINER.name), |plan| {
         let nodes = [Nodes::members(plan, ANALYTICS_SNMP_NODE, "analytics_snmp_node_ip_address")];
         registration::complete(plan, cr, observed, &around.services.config, &nodes);
     })

@@ -1,13 +1,12 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
-//! [`claim`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], what is special about one that the Go tf-operator made in `former`, who they are in `membership`, what is done to members that run in
+//! [`claim`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], what is special about one that the Go tf-operator made in `takeover`, who they are in `membership`, what is done to members that run in
 //! `procedure`, what from time to time in `upkeep`, backups are in `backup`, and what a new ring begins with in `restore`.
 
 mod backup;
-pub mod claim;
 pub mod config;
+pub mod conflicts;
 pub mod directory;
-mod former;
 pub mod login;
 mod maintenance;
 mod membership;
@@ -17,6 +16,7 @@ mod procedure;
 mod restore;
 pub mod role;
 pub mod seeds;
+mod takeover;
 #[cfg(test)]
 mod whole;
 
@@ -98,10 +98,10 @@ impl component::Component for Component {
     }
 
     fn references(cr: &Cassandra) -> References {
-        let (login, former) = (login::references(cr), former::references(cr));
+        let (login, takeover) = (login::references(cr), takeover::references(cr));
         References {
-            secrets: [login.secrets, former.secrets].concat(),
-            config_maps: [login.config_maps, former.config_maps].concat(),
+            secrets: [login.secrets, takeover.secrets].concat(),
+            config_maps: [login.config_maps, takeover.config_maps].concat(),
         }
     }
 

@@ -39,9 +39,9 @@ use tf_plan::{
     component::Agents,
     connection::Connection,
     dependency::{self, Dependency, Need, SecretUse},
-    ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::{Builtin, Chosen},
+    member_set::{MemberSet, Parts, Traits},
     members::{Identities, Joining, Leaving, SizeRule},
     not_ready::NotReady,
     object::Kind,
@@ -55,17 +55,16 @@ use tf_plan::{
 };
 
 use crate::{
-    OPERATOR, backup,
-    claim::RINGS,
-    config,
+    OPERATOR, backup, config,
     config::{Door, Ring},
-    directory, former,
+    conflicts::RINGS,
+    directory,
     login::{self, Login},
     maintenance::{self, Upkeep},
     membership::{self, Situation},
     ports, procedure, restore,
     role::Role,
-    seeds,
+    seeds, takeover,
 };
 
 /// Clients keep a copy of everything on every member by default (docs/upstream/cassandra.md#replication-factor): more members make writes slower
@@ -84,7 +83,7 @@ const CONF: &str = "cassandra-conf";
 const CQLSH: &str = "cqlsh";
 /// Fields of the status that are stored before anything is done.
 const RECORD: [&str; 6] =
-    [resize::FIELDS[0], resize::FIELDS[1], backup::FIELD, restore::FIELD, AUTHENTICATION, former::FIELD];
+    [resize::FIELDS[0], resize::FIELDS[1], backup::FIELD, restore::FIELD, AUTHENTICATION, takeover::FIELD];
 const AUTHENTICATION: &str = "authentication";
 /// The first operator of Tungsten Fabric gave a drain half an hour.
 const GRACE_SECONDS: i64 = config::DRAIN_SECONDS as i64 + config::STOP_SECONDS as i64;
@@ -143,42 +142,42 @@ fn ring(
     selection::require(&spec.containers, &[config::jvm::DAEMON])?;
     is_bearable(cr, observed)?;
     let backup_volume = backup::volume(spec)?;
-    let mut ensemble = prepare(cr, observed)?;
-    former::check(&ensemble, observed)?;
-    let taken_over = former::cluster_name(&ensemble);
+    let mut member_set = prepare(cr, observed)?;
+    takeover::check(&member_set, observed)?;
+    let taken_over = takeover::cluster_name(&member_set);
     let founded = initialized || taken_over.is_some();
     // Nobody looks for it later.
     let source = if founded { None } else { restore::source(cr, backup_volume.is_some())? };
-    let kept = recorded(cr, &ensemble);
-    let decided = decided(observed, &ensemble, &kept, initialized);
+    let kept = recorded(cr, &member_set);
+    let decided = decided(observed, &member_set, &kept, initialized);
     let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
-    ensemble.membership.members.clone_from(&record.members);
-    RINGS.claim(cr, ensemble.members(), &observed.siblings)?;
+    member_set.membership.members.clone_from(&record.members);
+    RINGS.check(cr, member_set.members(), &observed.siblings)?;
     let role = Role::of(cr.title());
     let mut passwords = passwords(cr, observed)?;
-    let login = given(&mut ensemble, founded, &mut passwords, decided.as_ref())?;
+    let login = given(&mut member_set, founded, &mut passwords, decided.as_ref())?;
     if !founded {
-        ensemble.membership.notes.extend(elsewhere(&ensemble, role));
+        member_set.membership.notes.extend(elsewhere(&member_set, role));
     }
     let agents = agents(cr, &observed.operator.cluster_domain)?;
-    let cluster_name = taken_over.clone().unwrap_or_else(|| role.cluster_name(&ensemble.identity));
+    let cluster_name = taken_over.clone().unwrap_or_else(|| role.cluster_name(&member_set.identity));
     let ring = settings(spec, &cluster_name, &passwords, login.as_ref());
     let level = cr.spec.common_configuration.log_level.unwrap_or_default();
     let files = |founded| -> Result<Files, NotReady> {
-        let mut files = files(&ensemble, role, &ring, login.as_ref(), founded, collectors)?;
-        let founders = (!founded).then(|| ensemble.members().len());
+        let mut files = files(&member_set, role, &ring, login.as_ref(), founded, collectors)?;
+        let founders = (!founded).then(|| member_set.members().len());
         let how = login.as_ref().map(|login| login.launch(founders));
         files.shared(&launch::file_name(config::jvm::DAEMON), config::launch_file(spec, &agents, level, founded, how)?);
         Ok(files)
     };
-    let founding = files(false)?.content_hashes(ensemble.members());
+    let founding = files(false)?.content_hashes(member_set.members());
     let files = files(founded)?;
-    let contents = procedure::wanted(files.content_hashes(ensemble.members()), &founding, observed);
+    let contents = procedure::wanted(files.content_hashes(member_set.members()), &founding, observed);
     let open_ports = ports::named(spec)?;
-    let identity = &ensemble.identity;
+    let identity = &member_set.identity;
     let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &directory::usual(cr));
     let mut volumes = vec![host_path(LOGS, &role.directory(LOG_BASE, identity)), memory_dir(CONF), memory_dir(CQLSH)];
-    if ensemble.container(nodemanager::CONTAINER.name).is_some() {
+    if member_set.container(nodemanager::CONTAINER.name).is_some() {
         volumes.extend(nodemanager::volumes());
     }
     let offered_mounts: Vec<VolumeMount> = backup_volume.iter().map(|volume| mount(&volume.name, DIRECTORY)).collect();
@@ -186,13 +185,13 @@ fn ring(
     let owned_mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
     let data_mounts = [owned_mounts.as_slice(), offered_mounts.as_slice()].concat();
     let daemons =
-        ensemble.containers.iter().map(|chosen| daemon(chosen, spec, role, &open_ports, &data_mounts)).collect();
-    let init = ensemble.container(config::jvm::DAEMON).map(copy_of_configuration);
+        member_set.containers.iter().map(|chosen| daemon(chosen, spec, role, &open_ports, &data_mounts)).collect();
+    let init = member_set.container(config::jvm::DAEMON).map(copy_of_configuration);
     let objects = vec![publish::credentials(identity, &passwords_name(cr), &passwords)];
-    let endpoints = vec![ensemble.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
-    let is_mixed = ensemble.is_mixed();
-    let unasked = (decided.is_none() && !ensemble.is_asleep() && !is_mixed).then(|| unasked(&ensemble)).flatten();
-    let mut plan = ensemble.plan(Parts {
+    let endpoints = vec![member_set.endpoint("cql", Protocol::Tcp, spec.cql_port, true)];
+    let is_mixed = member_set.is_mixed();
+    let unasked = (decided.is_none() && !member_set.is_asleep() && !is_mixed).then(|| unasked(&member_set)).flatten();
+    let mut plan = member_set.plan(Parts {
         files,
         daemons,
         init: init.into_iter().collect(),
@@ -226,8 +225,8 @@ fn ring(
 pub(crate) fn prepare<'a>(
     cr: &'a Cassandra,
     observed: &'a Observed<Cassandra>,
-) -> Result<Ensemble<'a, Cassandra>, NotReady> {
-    Ensemble::prepare(
+) -> Result<MemberSet<'a, Cassandra>, NotReady> {
+    MemberSet::prepare(
         cr,
         observed,
         &Traits {
@@ -289,24 +288,24 @@ pub(crate) fn look_after(
 
 /// What clients log in with, which is put among the passwords.
 fn given(
-    ensemble: &mut Ensemble<'_, Cassandra>,
+    member_set: &mut MemberSet<'_, Cassandra>,
     founded: bool,
     passwords: &mut SecretData,
     decided: Option<&Decision>,
 ) -> Result<Option<Login>, NotReady> {
-    let (cr, observed) = (ensemble.cr, ensemble.observed);
+    let (cr, observed) = (member_set.cr, member_set.observed);
     // A server that is told users tells the others, and who is let in is not changed before all pods are this operator's.
-    if former::is_beginning(ensemble) {
+    if takeover::is_beginning(member_set) {
         if cr.spec.service_configuration.authentication.is_some() {
             let why = "clients are given no password yet: that begins when every pod is this operator's";
-            ensemble.membership.notes.push(why.to_owned());
+            member_set.membership.notes.push(why.to_owned());
         }
         if let Some(password) = login::stored(cr, observed) {
             passwords.insert(login::PASSWORD, password);
         }
         return Ok(None);
     }
-    let unready = || login::unready(ensemble.members(), &Reports::of_observed(observed), decided);
+    let unready = || login::unready(member_set.members(), &Reports::of_observed(observed), decided);
     let login = Login::of(cr, observed, founded, unready)?;
     if let Some(login) = &login {
         passwords.insert(login::PASSWORD, &login.stored);
@@ -339,7 +338,7 @@ fn own_status(spec: &CassandraConfiguration, login: Option<&Login>, taken_over: 
         "jmxPort": port(spec.jmx_local_port),
     });
     let authentication = login.map(|login| (AUTHENTICATION.to_owned(), json!(login.authentication)));
-    let taken_over = taken_over.map(|name| (former::FIELD.to_owned(), json!(name)));
+    let taken_over = taken_over.map(|name| (takeover::FIELD.to_owned(), json!(name)));
     [("ports".to_owned(), ports)].into_iter().chain(authentication).chain(taken_over).collect()
 }
 
@@ -371,8 +370,8 @@ fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> U
 }
 
 /// Why there are others than so many members as are asked for.
-fn unasked(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
-    let (wanted, members) = (ensemble.stated_size()?, ensemble.members().len());
+fn unasked(member_set: &MemberSet<'_, Cassandra>) -> Option<String> {
+    let (wanted, members) = (member_set.stated_size()?, member_set.members().len());
     (wanted != members).then(|| {
         format!(
             "{wanted} members are asked for and {members} are there; members join and leave when the ring has been \
@@ -384,26 +383,26 @@ fn unasked(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
 /// What is to be done about the ring; none before it was brought up, while the kubelet's word is all there is, or while not all of its pods are ours.
 pub(crate) fn decided(
     observed: &Observed<Cassandra>,
-    ensemble: &Ensemble<'_, Cassandra>,
+    member_set: &MemberSet<'_, Cassandra>,
     record: &Record,
     initialized: bool,
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
-    let is_ours = initialized && !ensemble.recorded.is_empty() && !ensemble.is_mixed();
-    if !is_ours || ensemble.is_asleep() || reports.clarity() != AgentCoverage::Complete {
+    let is_ours = initialized && !member_set.recorded.is_empty() && !member_set.is_mixed();
+    if !is_ours || member_set.is_asleep() || reports.clarity() != AgentCoverage::Complete {
         return None;
     }
-    let places = ensemble.places();
-    let room = ensemble.room(&places, &reports);
-    let image = ensemble.container(config::jvm::DAEMON).map(|chosen| chosen.image.as_str());
+    let places = member_set.places();
+    let capacity = member_set.capacity(&places, &reports);
+    let image = member_set.container(config::jvm::DAEMON).map(|chosen| chosen.image.as_str());
     let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
-    Some(membership::decide(&Situation { room, record, reports: &reports, nodes, image, now: observed.now }))
+    Some(membership::decide(&Situation { capacity, record, reports: &reports, nodes, image, now: observed.now }))
 }
 
 /// Who is recorded as a member.
-pub(crate) fn recorded(cr: &Cassandra, ensemble: &Ensemble<'_, Cassandra>) -> Record {
+pub(crate) fn recorded(cr: &Cassandra, member_set: &MemberSet<'_, Cassandra>) -> Record {
     let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
-    Record::of(ensemble.members(), highest(cr), leaving)
+    Record::of(member_set.members(), highest(cr), leaving)
 }
 
 /// Highest identity that was ever given.
@@ -435,7 +434,7 @@ fn passwords(cr: &Cassandra, observed: &Observed<Cassandra>) -> Result<SecretDat
 }
 
 fn files(
-    ensemble: &Ensemble<'_, Cassandra>,
+    member_set: &MemberSet<'_, Cassandra>,
     role: Role,
     ring: &Ring<'_>,
     login: Option<&Login>,
@@ -443,17 +442,17 @@ fn files(
     collectors: Option<&Connection>,
 ) -> Result<Files, NotReady> {
     let spec = ring.spec;
-    let log_level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
-    let members = ensemble.members();
-    let addresses = ensemble.addresses();
+    let log_level = member_set.cr.spec.common_configuration.log_level.unwrap_or_default();
+    let members = member_set.members();
+    let addresses = member_set.addresses();
     let seeds = seeds::of(members);
     let mut files = Files::default();
     let ipv6 = addresses.iter().any(|address| address.contains(':'));
-    let limit = memory::limit(&ensemble.cr.spec.common_configuration, config::jvm::DAEMON);
+    let limit = memory::limit(&member_set.cr.spec.common_configuration, config::jvm::DAEMON);
     files.shared(&node::environment_file(config::jvm::DAEMON), config::jvm::environment(spec, limit, ipv6)?);
     files.shared(config::LOG_FILE, config::log_file(log_level));
     files.shared_secret(node::STORES_FILE, config::stores(ring)?);
-    let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
+    let uid = member_set.cr.metadata.uid.as_deref().unwrap_or_default();
     files.identities(uid, members);
     for address in &addresses {
         let mut add = |file: &str, seeds: &[&str], door| -> Result<(), NotReady> {
@@ -476,7 +475,7 @@ fn files(
     if let Some(login) = login {
         files.shared_secret(LOGIN_FILE, config::login_file(&login.password)?);
     }
-    if let Some(container) = ensemble.container(nodemanager::CONTAINER.name) {
+    if let Some(container) = member_set.container(nodemanager::CONTAINER.name) {
         let settings = nodemanager::Settings {
             node_type: role.node_type(),
             log_level,
@@ -541,11 +540,11 @@ fn copy_of_configuration(chosen: &Chosen) -> Container {
 
 /// What a person has to know who takes over an installation of the Go tf-operator with one Cassandra: whether there was one cannot be seen, since its directory is
 /// not mounted. Nothing is said of it any more once the ring has served with other data.
-fn elsewhere(ensemble: &Ensemble<'_, Cassandra>, role: Role) -> Option<String> {
-    let path = role.elsewhere(directory::DATA_BASE, &ensemble.identity)?;
-    let siblings = &ensemble.observed.siblings;
-    let only = siblings.iter().all(|sibling| sibling.home() != ensemble.cr.home());
-    let is_open = !ensemble.cr.is_initialized() && ensemble.cr.spec.common_configuration.storage.is_none();
+fn elsewhere(member_set: &MemberSet<'_, Cassandra>, role: Role) -> Option<String> {
+    let path = role.elsewhere(directory::DATA_BASE, &member_set.identity)?;
+    let siblings = &member_set.observed.siblings;
+    let only = siblings.iter().all(|sibling| sibling.home() != member_set.cr.home());
+    let is_open = !member_set.cr.is_initialized() && member_set.cr.spec.common_configuration.storage.is_none();
     (only && is_open).then(|| {
         format!(
             "if a Go tf-operator ran this Cassandra and no other one, its data is in {path}: set storage.hostPath.path to take it over"
@@ -575,7 +574,7 @@ fn ignored(cr: &Cassandra, observed: &Observed<Cassandra>) -> Vec<String> {
         (spec.reaper_app_port != usual::REAPER_APP, "reaperAppPort", "Reaper does not run"),
         (spec.reaper_adm_port != usual::REAPER_ADMIN, "reaperAdmPort", "Reaper does not run"),
     ];
-    let initialized = cr.is_initialized() || former::is_recorded(cr);
+    let initialized = cr.is_initialized() || takeover::is_recorded(cr);
     let restored = cr.status.as_ref().is_some_and(|status| status.own.restored.is_some());
     let late = (spec.restore_from.is_some() && initialized && !restored).then(|| {
         "spec.serviceConfiguration.restoreFrom: the ring was brought up before; a backup is taken in by a new resource alone"

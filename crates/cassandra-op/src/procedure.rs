@@ -11,7 +11,7 @@ use tf_api::{Cassandra, contract::MemberStatus};
 use tf_plan::{
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Gate, Store, Troubles},
+    procedure::{self, DisruptionPolicy, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
     step::{Request, Step, Target},
@@ -23,7 +23,8 @@ use crate::{config::jvm::DAEMON, membership::LEAVING};
 const JOINING: &str = "BOOT";
 
 /// The ring, as the procedures of all stores see it.
-pub const RING: Store = Store { daemon: DAEMON, gate: Gate::Together(gate), troubles: divided, election: None };
+pub const RING: Store =
+    Store { daemon: DAEMON, policy: DisruptionPolicy::Quorum(gate), troubles: divided, election: None };
 
 /// The configuration that the member on each node is to run with. What it was founded with lacks nothing but what a new disk needs, and
 /// a new pod takes the newest one by itself: nobody goes over to another configuration for that alone, but one whose disk was emptied beside it.
@@ -71,7 +72,7 @@ pub fn complete(
     procedure::complete(&RING, plan, cr, observed, contents);
     let Some(mut decided) = decided else { return };
     // A node that is nobody's any more keeps its pod, and the member in whose place another one is waits for that.
-    procedure::reseat_while(plan, observed, |_| false);
+    procedure::reschedule_while(plan, observed, |_| false);
     // Whoever was told to restart a moment ago is still taken for well, and could not take what is handed over.
     if plan.under_way.is_some() {
         decided.step.take_if(|step| matches!(step, Step::Ask(_, Request::Ring(Change::Decommission))));

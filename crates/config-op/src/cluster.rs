@@ -24,10 +24,10 @@ use tf_contrail::{
 use tf_plan::{
     build::{configuration::Files, identity::Identity},
     component::Agents,
-    ensemble::sys_log_level,
-    foreign::File,
+    external_tls::File,
     images::Chosen,
     keystone::{self, Keystone},
+    member_set::sys_log_level,
     not_ready::NotReady,
 };
 
@@ -82,13 +82,13 @@ impl Cluster<'_> {
             }
             None => files.shared(vnc_api::FILE, library),
         }
-        files.foreign(self.foreign());
+        files.external_tls(self.external_tls());
         Ok(files)
     }
 
     /// Files for TLS to services of other authorities.
-    pub fn foreign(&self) -> Vec<File> {
-        self.services.foreign().into_iter().chain(keystone::files(self.keystone)).collect()
+    pub fn external_tls(&self) -> Vec<File> {
+        self.services.external_tls().into_iter().chain(keystone::files(self.keystone)).collect()
     }
 
     /// A program with its file, and that of Keystone.
@@ -121,7 +121,7 @@ impl Cluster<'_> {
             servers: &addresses,
             port: self.spec.api_port.get(),
             tls: true,
-            foreign: None,
+            external_tls: None,
             keystone: self.keystone,
             as_administrator: true,
         })

@@ -13,8 +13,8 @@ use tf_plan::{
     certificates,
     component::Agents,
     dependency,
-    ensemble::{Ensemble, Parts, Traits},
     keystone::{self, Keystone},
+    member_set::{MemberSet, Parts, Traits},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
@@ -67,12 +67,13 @@ fn carry_out(
     has_each_linklocal_service_once(spec)?;
     let table = daemons::table();
     let containers = daemon::containers(&table);
-    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, &spec.containers))?;
-    ensemble.membership.notes.extend(services.notes.iter().cloned());
-    ensemble.membership.notes.extend(keystone.and_then(Keystone::note));
-    let runs_device_manager = ensemble.container(DEVICE_MANAGER).is_some();
-    if ensemble.members().len() > 1 && runs_device_manager && manages_fabric(spec) {
-        ensemble.membership.notes.push(
+    let mut member_set =
+        MemberSet::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, &spec.containers))?;
+    member_set.membership.notes.extend(services.notes.iter().cloned());
+    member_set.membership.notes.extend(keystone.and_then(Keystone::note));
+    let runs_device_manager = member_set.container(DEVICE_MANAGER).is_some();
+    if member_set.members().len() > 1 && runs_device_manager && manages_fabric(spec) {
+        member_set.membership.notes.push(
             "every member gets the one address of fabricMgmtIP; devices reach only the member that has it".to_owned(),
         );
     }
@@ -82,17 +83,17 @@ fn carry_out(
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
         services,
         keystone,
-        identity: &ensemble.identity,
-        containers: &ensemble.containers,
-        members: ensemble.members(),
+        identity: &member_set.identity,
+        containers: &member_set.containers,
+        members: member_set.members(),
         agents: &agents,
     };
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
-    let service_name = front(&ensemble.identity);
-    let host = ensemble.service_host(&service_name);
-    let mut endpoint = ensemble.endpoint(ENDPOINT, Protocol::Https, spec.api_port, true);
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
+    let service_name = front(&member_set.identity);
+    let host = member_set.service_host(&service_name);
+    let mut endpoint = member_set.endpoint(ENDPOINT, Protocol::Https, spec.api_port, true);
     endpoint.service = Some(host.clone());
-    let front = service::cluster(&ensemble.identity, &service_name, &[(ENDPOINT, spec.api_port)]);
+    let front = service::cluster(&member_set.identity, &service_name, &[(ENDPOINT, spec.api_port)]);
     // The Go tf-operator published the Service's address here. Its name is known without asking for the address, leads to
     // the same place, and is what a certificate can be checked against.
     let own_status = Map::from_iter([("endpoint".to_owned(), json!(host))]);
@@ -105,9 +106,9 @@ fn carry_out(
         ignored: ignored(cr, observed),
         drafts,
         own_status,
-        ..daemons.parts(daemon::logs("config", LEGACY, &ensemble.identity), cluster.shared()?)
+        ..daemons.parts(daemon::logs("config", LEGACY, &member_set.identity), cluster.shared()?)
     };
-    ensemble.roll_out(parts, &MEMBERS, |plan| registration::complete(plan, cr, observed, &services.database))
+    member_set.roll_out(parts, &MEMBERS, |plan| registration::complete(plan, cr, observed, &services.database))
 }
 
 /// How members' agents are reached, and what members are called: by their own names, and by that of the API's Service.

@@ -12,7 +12,7 @@ use tf_contrail::{
     sandesh,
     services::{collectors, configdb},
 };
-use tf_plan::{build::configuration::Files, component::Agents, ensemble::sys_log_level};
+use tf_plan::{build::configuration::Files, component::Agents, member_set::sys_log_level};
 
 use crate::{key::Key, network::Network, services::Services};
 
@@ -44,7 +44,7 @@ impl Cluster<'_> {
     /// The files that several daemons read. There is a Secret although no file of it may be there yet: members without an address have none.
     pub fn shared(&self) -> Files {
         let mut files = Files::default();
-        files.foreign(self.services.foreign());
+        files.external_tls(self.services.external_tls());
         files.expect_secrets();
         files
     }

@@ -14,7 +14,7 @@ use tf_api::{
     contract::{ConditionType, MemberStatus, Reason},
 };
 use tf_plan::{
-    ensemble::Ensemble,
+    member_set::MemberSet,
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
@@ -42,12 +42,12 @@ impl Network {
     ///
     /// # Errors
     /// `InvalidSpec` when `dataSubnet` is none.
-    pub fn of(cr: &Control, ensemble: &Ensemble<'_, Control>) -> Result<Self, NotReady> {
-        let reports = Reports::of_observed(ensemble.observed);
-        let members = ensemble.members();
+    pub fn of(cr: &Control, member_set: &MemberSet<'_, Control>) -> Result<Self, NotReady> {
+        let reports = Reports::of_observed(member_set.observed);
+        let members = member_set.members();
         let mut network = Self { subnet: subnet(&cr.spec.service_configuration)?, ..Self::default() };
         for member in members {
-            let is_known = ensemble.recorded.iter().any(|other| other.node == member.node);
+            let is_known = member_set.recorded.iter().any(|other| other.node == member.node);
             let used = match record(cr) {
                 Some(record) => record.get(&member.node).filter(|used| !used.is_empty()).cloned(),
                 // It was there before anybody asked for another address.

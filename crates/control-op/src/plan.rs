@@ -11,9 +11,8 @@ use tf_plan::{
     build::publish,
     certificates,
     component::Agents,
-    dependency,
-    ensemble::{Ensemble, Parts, Traits},
-    keystone,
+    dependency, keystone,
+    member_set::{MemberSet, Parts, Traits},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
@@ -74,9 +73,10 @@ fn carry_out(
     let spec = &cr.spec.service_configuration;
     let table = daemons::table();
     let containers = daemon::containers(&table);
-    let mut ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, &spec.containers))?;
-    ensemble.membership.notes.extend(services.notes.iter().cloned());
-    let network = Network::of(cr, &ensemble)?;
+    let mut member_set =
+        MemberSet::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, &spec.containers))?;
+    member_set.membership.notes.extend(services.notes.iter().cloned());
+    let network = Network::of(cr, &member_set)?;
     let key = daemons::serves_dns(spec).then(|| Key::of(cr, observed)).transpose()?;
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster = Cluster {
@@ -85,24 +85,24 @@ fn carry_out(
         services,
         key: key.as_ref(),
         network: &network,
-        members: ensemble.members(),
+        members: member_set.members(),
         agents: &agents,
     };
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
     let kept = key.as_ref().and_then(Key::data);
     let parts = Parts {
         objects: kept
-            .map(|data| publish::credentials(&ensemble.identity, &key::secret(cr), &data))
+            .map(|data| publish::credentials(&member_set.identity, &key::secret(cr), &data))
             .into_iter()
             .collect(),
-        endpoints: endpoints(&ensemble, spec, &network),
+        endpoints: endpoints(&member_set, spec, &network),
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(spec),
-        ..daemons.parts(daemon::logs("control", "control1", &ensemble.identity), cluster.shared())
+        ..daemons.parts(daemon::logs("control", "control1", &member_set.identity), cluster.shared())
     };
-    ensemble.roll_out(parts, &MEMBERS, |plan| {
+    member_set.roll_out(parts, &MEMBERS, |plan| {
         network.complete(plan, cr, observed);
         registration::complete(plan, cr, observed, services, &network);
     })
@@ -118,17 +118,17 @@ pub fn agents(cr: &Control, cluster_domain: &str) -> Result<Agents, NotReady> {
 }
 
 /// What vRouters and routers connect to. The names of the first and the last are those that the vRouter's operator looks for.
-fn endpoints(ensemble: &Ensemble<'_, Control>, spec: &ControlConfiguration, network: &Network) -> Vec<Endpoint> {
+fn endpoints(member_set: &MemberSet<'_, Control>, spec: &ControlConfiguration, network: &Network) -> Vec<Endpoint> {
     let endpoint = |name: &str, protocol, port, tls| Endpoint {
         nodes: network.addresses(),
-        ..ensemble.endpoint(name, protocol, port, tls)
+        ..member_set.endpoint(name, protocol, port, tls)
     };
     let mut endpoints =
         vec![endpoint(XMPP, Protocol::Xmpp, spec.xmpp_port, true), endpoint(BGP, Protocol::Bgp, spec.bgp_port, false)];
     if daemons::serves_dns(spec) {
         endpoints.push(endpoint(named::ENDPOINT, Protocol::Dns, spec.dns_port, false));
         // The web UI shows what is told there, at any address of the node.
-        endpoints.push(ensemble.endpoint(dns::INTROSPECT, Protocol::Https, spec.dns_introspect_port, true));
+        endpoints.push(member_set.endpoint(dns::INTROSPECT, Protocol::Https, spec.dns_introspect_port, true));
     }
     endpoints.retain(|endpoint| !endpoint.nodes.is_empty());
     endpoints

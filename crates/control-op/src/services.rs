@@ -17,7 +17,7 @@ use tf_contrail::{
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
-    foreign::{File, Foreign},
+    external_tls::{ExternalTls, File},
     not_ready::NotReady,
 };
 
@@ -57,9 +57,12 @@ pub struct Services {
 
 impl Services {
     /// Files for TLS to those of other authorities that the daemons connect to.
-    pub fn foreign(&self) -> Vec<File> {
-        let analytics = sandesh::foreign(self.analytics.as_ref());
-        [&self.cassandra.foreign, &self.rabbitmq.foreign, &analytics].into_iter().flat_map(Foreign::files).collect()
+    pub fn external_tls(&self) -> Vec<File> {
+        let analytics = sandesh::external_tls(self.analytics.as_ref());
+        [&self.cassandra.external_tls, &self.rabbitmq.external_tls, &analytics]
+            .into_iter()
+            .flat_map(ExternalTls::files)
+            .collect()
     }
 
     /// Checks what was resolved.

@@ -13,8 +13,8 @@ use tf_plan::{
     certificates, cluster,
     component::Agents,
     dependency,
-    ensemble::{Ensemble, Parts, Traits},
     keystone::{self, Keystone},
+    member_set::{MemberSet, Parts, Traits},
     members::SizeRule,
     not_ready::NotReady,
     observed::Observed,
@@ -65,9 +65,9 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
         let containers = daemon::containers(&table);
         let rule = if spec.nested_mode { SizeRule::Exactly(1) } else { SizeRule::EveryNode };
         let traits = Traits { rule, ..Traits::without_data(OPERATOR, &containers, &spec.containers) };
-        let mut ensemble = Ensemble::prepare(cr, observed, &traits)?;
-        ensemble.membership.notes.extend(services.notes.iter().cloned());
-        ensemble.membership.notes.extend(keystone.as_ref().and_then(Keystone::note));
+        let mut member_set = MemberSet::prepare(cr, observed, &traits)?;
+        member_set.membership.notes.extend(services.notes.iter().cloned());
+        member_set.membership.notes.extend(keystone.as_ref().and_then(Keystone::note));
         let agents = agents(cr, &observed.operator.cluster_domain);
         let cluster = Cluster {
             spec,
@@ -77,19 +77,19 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
             objects: &objects,
             keystone: keystone.as_ref(),
             token: token.expose(),
-            members: ensemble.members(),
+            members: member_set.members(),
             agents: &agents,
         };
-        let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+        let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
         let parts = Parts {
             objects: token::objects(cr).into(),
             grace_seconds: GRACE_SECONDS,
             ignored: ignored(cr, observed),
             drafts: drafts.clone(),
             own_status: Map::from_iter([("clusterName".to_owned(), json!(kubernetes.name))]),
-            ..daemons.parts(daemon::logs("kubemanager", "kubemanager1", &ensemble.identity), Files::default())
+            ..daemons.parts(daemon::logs("kubemanager", "kubemanager1", &member_set.identity), Files::default())
         };
-        ensemble.roll_out(parts, &MEMBERS, |_| ())
+        member_set.roll_out(parts, &MEMBERS, |_| ())
     };
     desired().map_err(|not_ready| not_ready.with_drafts(drafts.clone()))
 }

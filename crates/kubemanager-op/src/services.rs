@@ -16,7 +16,7 @@ use tf_contrail::{
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved},
-    foreign::{File, Foreign, Service},
+    external_tls::{ExternalTls, File, Service},
     not_ready::NotReady,
 };
 
@@ -48,7 +48,7 @@ pub struct Api {
     /// Whether it speaks TLS.
     pub tls: bool,
     /// What is its own of that.
-    pub foreign: Foreign,
+    pub external_tls: ExternalTls,
 }
 
 /// All services of a resource.
@@ -93,7 +93,7 @@ impl Services {
                 servers: api.hosts(API).iter().map(|host| url::host(host)).collect(),
                 port: api.port(API).unwrap_or_default(),
                 tls: api.tls(API),
-                foreign: Foreign::of(Service::Config, &api),
+                external_tls: ExternalTls::of(Service::Config, &api),
             },
             analytics,
             notes: left_out.then(|| note.to_owned()).into_iter().collect(),
@@ -101,11 +101,11 @@ impl Services {
     }
 
     /// Files for TLS to those of other authorities.
-    pub fn foreign(&self) -> Vec<File> {
-        let analytics = sandesh::foreign(self.analytics.as_ref());
-        [&self.cassandra.foreign, &self.rabbitmq.foreign, &self.api.foreign, &analytics]
+    pub fn external_tls(&self) -> Vec<File> {
+        let analytics = sandesh::external_tls(self.analytics.as_ref());
+        [&self.cassandra.external_tls, &self.rabbitmq.external_tls, &self.api.external_tls, &analytics]
             .into_iter()
-            .flat_map(Foreign::files)
+            .flat_map(ExternalTls::files)
             .collect()
     }
 

@@ -1,14 +1,13 @@
 //! RabbitMQ: what the operator owns and reads.
 //!
 //! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
-//! [`settled`], what is special about one that the Go tf-operator made in `former`, what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
+//! [`settled`], what is special about one that the Go tf-operator made in `takeover`, what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
 //! contents are in [`config`], [`definitions`] and [`distribution`].
 
-mod claim;
 pub mod config;
+mod conflicts;
 pub mod definitions;
 pub mod distribution;
-mod former;
 pub mod login;
 mod membership;
 #[cfg(test)]
@@ -18,6 +17,7 @@ pub mod pinned;
 pub mod plan;
 pub mod ports;
 mod procedure;
+mod takeover;
 
 use tf_api::{Rabbitmq, kinds::RABBITMQ};
 use tf_plan::{
@@ -81,9 +81,9 @@ impl component::Component for Component {
     fn references(cr: &Rabbitmq) -> References {
         let mut references = pinned::references(cr);
         references.secrets.extend(login::foreign_secret(cr).map(str::to_owned));
-        let former = former::references(cr);
-        references.secrets.extend(former.secrets);
-        references.config_maps.extend(former.config_maps);
+        let takeover = takeover::references(cr);
+        references.secrets.extend(takeover.secrets);
+        references.config_maps.extend(takeover.config_maps);
         references
     }
 

@@ -12,7 +12,7 @@ use tf_api::{
 };
 use tf_plan::{
     build::{configuration, identity::Identity},
-    ensemble::Ensemble,
+    member_set::MemberSet,
     observed::Observed,
     references::References,
     secret::SecretData,
@@ -61,8 +61,8 @@ pub struct Kept<T> {
 
 impl<'a> Settled<'a> {
     /// What was observed of the resource's files.
-    pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, ensemble: &Ensemble<'_, Rabbitmq>) -> Self {
-        let identity = &ensemble.identity;
+    pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, member_set: &MemberSet<'_, Rabbitmq>) -> Self {
+        let identity = &member_set.identity;
         let mut files: Vec<(&str, &str)> = Vec::new();
         for (key, text) in config_maps(identity).iter().filter_map(|name| observed.config_maps.get(name)).flatten() {
             if files.iter().all(|(other, _)| other != key) {
@@ -73,8 +73,10 @@ impl<'a> Settled<'a> {
         let [_, foreign] = config_maps(identity);
         Self {
             foreign,
-            running: (cr.is_initialized() || ensemble.is_mixed() || files.iter().any(|(key, _)| *key == FOREIGN_FILE))
-                && !ensemble.is_fast_asleep(),
+            running: (cr.is_initialized()
+                || member_set.is_mixed()
+                || files.iter().any(|(key, _)| *key == FOREIGN_FILE))
+                && !member_set.is_fast_asleep(),
             files,
             secrets: observed.secrets.get(&configuration::secret_name(identity)),
             members: contract.map(|contract| contract.members.as_slice()).unwrap_or_default(),

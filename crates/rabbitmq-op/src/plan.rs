@@ -20,9 +20,9 @@ use tf_plan::{
     },
     certificates,
     component::Agents,
-    ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::Builtin,
+    member_set::{MemberSet, Parts, Traits},
     members::{Identities, Joining, Leaving, SizeRule},
     not_ready::NotReady,
     observed::Observed,
@@ -33,15 +33,15 @@ use tf_plan::{
 
 use crate::{
     OPERATOR,
-    claim::CLUSTERS,
     config::{self, Cluster},
-    definitions, distribution, former,
+    conflicts::CLUSTERS,
+    definitions, distribution,
     login::{self, Login},
     membership::{self, Situation},
     nodes::{Node, nodes},
     pinned::{Kept, Settled},
     ports::Ports,
-    procedure,
+    procedure, takeover,
 };
 
 /// Every member holds every queue: more of them only make each message dearer (docs/upstream/daemons.md#members).
@@ -62,7 +62,7 @@ const WELL_KNOWN_COOKIE: &str = "47EFF3BB-4786-46E0-A5BB-58455B3C2CB4";
 
 /// The members of a cluster, and what is to be done about who is one.
 pub(crate) struct Members<'a> {
-    pub(crate) ensemble: Ensemble<'a, Rabbitmq>,
+    pub(crate) member_set: MemberSet<'a, Rabbitmq>,
     /// What they are called, in their order.
     pub(crate) nodes: Vec<Node>,
     /// What is to be recorded of them.
@@ -80,9 +80,9 @@ pub(crate) struct Members<'a> {
 pub(crate) fn prepare<'a>(
     cr: &'a Rabbitmq,
     observed: &'a Observed<Rabbitmq>,
-) -> Result<Ensemble<'a, Rabbitmq>, NotReady> {
+) -> Result<MemberSet<'a, Rabbitmq>, NotReady> {
     let changing = changing(cr);
-    Ensemble::prepare(
+    MemberSet::prepare(
         cr,
         observed,
         &Traits {
@@ -107,26 +107,30 @@ pub(crate) fn prepare<'a>(
 /// # Errors
 /// When members cannot be called what they have to be.
 pub(crate) fn members<'a>(
-    mut ensemble: Ensemble<'a, Rabbitmq>,
+    mut member_set: MemberSet<'a, Rabbitmq>,
     settled: &Settled<'a>,
 ) -> Result<Members<'a>, NotReady> {
-    let Ensemble { cr, observed, .. } = ensemble;
-    let joins =
-        membership::one_by_one(&mut ensemble.membership.members, &ensemble.recorded, &Reports::of_observed(observed));
-    let nodes_of = |ensemble: &Ensemble<'_, _>| nodes(ensemble.members(), &observed.operator.cluster_domain, settled);
-    let mut nodes = nodes_of(&ensemble)?;
-    let mut record = recorded(cr, &ensemble);
-    let mut decided = decided(observed, &ensemble, &record, &nodes);
-    let unasked = (decided.is_none() && !ensemble.is_mixed())
-        .then(|| too_many(cr, &ensemble).or_else(|| joins.clone()))
+    let MemberSet { cr, observed, .. } = member_set;
+    let joins = membership::one_by_one(
+        &mut member_set.membership.members,
+        &member_set.recorded,
+        &Reports::of_observed(observed),
+    );
+    let nodes_of =
+        |member_set: &MemberSet<'_, _>| nodes(member_set.members(), &observed.operator.cluster_domain, settled);
+    let mut nodes = nodes_of(&member_set)?;
+    let mut record = recorded(cr, &member_set);
+    let mut decided = decided(observed, &member_set, &record, &nodes);
+    let unasked = (decided.is_none() && !member_set.is_mixed())
+        .then(|| too_many(cr, &member_set).or_else(|| joins.clone()))
         .flatten();
     if let Some(decision) = &mut decided {
         decision.waits = decision.waits.take().or(joins);
         record.clone_from(&decision.record);
-        ensemble.membership.members.clone_from(&record.members);
-        nodes = nodes_of(&ensemble)?;
+        member_set.membership.members.clone_from(&record.members);
+        nodes = nodes_of(&member_set)?;
     }
-    Ok(Members { ensemble, nodes, record, decided, unasked })
+    Ok(Members { member_set, nodes, record, decided, unasked })
 }
 
 /// Plans a cluster.
@@ -136,19 +140,19 @@ pub(crate) fn members<'a>(
 pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotReady> {
     let spec = &cr.spec.service_configuration;
     let common = &cr.spec.common_configuration;
-    let ensemble = prepare(cr, observed)?;
-    CLUSTERS.claim(cr, ensemble.members(), &observed.siblings)?;
+    let member_set = prepare(cr, observed)?;
+    CLUSTERS.check(cr, member_set.members(), &observed.siblings)?;
     let login = Login::of(cr, observed)?;
-    let settled = Settled::of(cr, observed, &ensemble);
-    former::check(&ensemble, observed, &settled)?;
+    let settled = Settled::of(cr, observed, &member_set);
+    takeover::check(&member_set, observed, &settled)?;
     let cookie = cookie(cr, observed, &settled)?;
     let epmd = settled.epmd_port(spec.erl_epmd_port);
     let tls = settled.tls(spec.tls.as_ref().and_then(|tls| tls.distribution));
     let delegates = settled.delegates();
     let ports = Ports::of(spec.port, epmd.value)?;
-    let Members { ensemble, nodes, record, decided, unasked } = members(ensemble, &settled)?;
+    let Members { member_set, nodes, record, decided, unasked } = members(member_set, &settled)?;
     let cluster = Cluster {
-        name: format!("{}/{}", ensemble.identity.namespace, ensemble.identity.name),
+        name: format!("{}/{}", member_set.identity.namespace, member_set.identity.name),
         uid: cr.metadata.uid.as_deref().unwrap_or_default(),
         spec,
         log_level: common.log_level.unwrap_or_default(),
@@ -160,16 +164,16 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     };
 
     let agents = Agents::of(OPERATOR, cr, ports.agent, &observed.operator.cluster_domain);
-    let mut files = files(&cluster, ensemble.members(), &login, cookie.value)?;
+    let mut files = files(&cluster, member_set.members(), &login, cookie.value)?;
     files.shared(&launch::file_name(CONTAINER), config::launch_file(&cluster, &agents)?);
     if tls.value {
-        files.shared(distribution::FILE, distribution::options_file(&ensemble.identity));
+        files.shared(distribution::FILE, distribution::options_file(&member_set.identity));
     }
-    let contents = files.content_hashes(ensemble.members());
+    let contents = files.content_hashes(member_set.members());
 
-    let identity = &ensemble.identity;
+    let identity = &member_set.identity;
     let mounts = vec![mount(storage::DATA, config::DATA_DIR), mount(LOGS, config::LOG_DIR)];
-    let daemons = ensemble
+    let daemons = member_set
         .containers
         .iter()
         .map(|container| DaemonContainer {
@@ -189,14 +193,14 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
         owned_mounts: mounts,
         ports: ports.named(),
         objects: vec![publish::credentials(identity, &login::own_secret(cr), &login.own_data(cr, cookie.value))],
-        endpoints: vec![ensemble.endpoint("amqp", Protocol::Amqps, ports.amqp, true)],
+        endpoints: vec![member_set.endpoint("amqp", Protocol::Amqps, ports.amqp, true)],
         connection: Some(("amqp", "rabbitmq", login.connection())),
         grace_seconds: 600,
         ignored: login::ignored(cr).into_iter().chain(certificates::host_files_ignored(common)).collect(),
         own_status: own_status(&login, tls.value, delegates),
         ..Parts::default()
     };
-    let mut plan = ensemble.plan(additions)?;
+    let mut plan = member_set.plan(additions)?;
     record.keep(&mut plan);
     plan.record = &RECORD;
     plan.notes.extend(well_known_cookie(cookie.value, &ports).into_iter().chain(pausing(spec, nodes.len())));
@@ -226,23 +230,28 @@ fn changing(cr: &Rabbitmq) -> Option<String> {
 /// are ours.
 fn decided(
     observed: &Observed<Rabbitmq>,
-    ensemble: &Ensemble<'_, Rabbitmq>,
+    member_set: &MemberSet<'_, Rabbitmq>,
     record: &Record,
     nodes: &[Node],
 ) -> Option<Decision> {
     let reports = Reports::of_observed(observed);
-    let is_ours = !ensemble.recorded.is_empty() && !ensemble.is_mixed();
-    if !is_ours || ensemble.is_asleep() || reports.clarity() != AgentCoverage::Complete {
+    let is_ours = !member_set.recorded.is_empty() && !member_set.is_mixed();
+    if !is_ours || member_set.is_asleep() || reports.clarity() != AgentCoverage::Complete {
         return None;
     }
-    let places = ensemble.places();
-    Some(membership::decide(&Situation { room: ensemble.room(&places, &reports), nodes, record, reports: &reports }))
+    let places = member_set.places();
+    Some(membership::decide(&Situation {
+        capacity: member_set.capacity(&places, &reports),
+        nodes,
+        record,
+        reports: &reports,
+    }))
 }
 
 /// Who is recorded as a member.
-fn recorded(cr: &Rabbitmq, ensemble: &Ensemble<'_, Rabbitmq>) -> Record {
+fn recorded(cr: &Rabbitmq, member_set: &MemberSet<'_, Rabbitmq>) -> Record {
     let leaving = cr.status.as_ref().map(|status| status.own.leaving.as_slice()).unwrap_or_default();
-    Record::of(ensemble.members(), highest(cr), leaving)
+    Record::of(member_set.members(), highest(cr), leaving)
 }
 
 /// Highest identity that was ever given.
@@ -251,8 +260,8 @@ fn highest(cr: &Rabbitmq) -> u32 {
 }
 
 /// Why members stay that nobody asks for.
-fn too_many(cr: &Rabbitmq, ensemble: &Ensemble<'_, Rabbitmq>) -> Option<String> {
-    let (replicas, members) = (cr.spec.common_configuration.replicas?, ensemble.members().len());
+fn too_many(cr: &Rabbitmq, member_set: &MemberSet<'_, Rabbitmq>) -> Option<String> {
+    let (replicas, members) = (cr.spec.common_configuration.replicas?, member_set.members().len());
     (usize::try_from(replicas).unwrap_or_default() < members).then(|| {
         format!("{replicas} members are asked for and {members} are there; members leave when all of them can be asked")
     })

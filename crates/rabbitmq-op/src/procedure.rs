@@ -10,16 +10,17 @@ use tf_api::{Rabbitmq, contract::MemberStatus};
 use tf_plan::{
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, Gate, Store, Troubles},
+    procedure::{self, DisruptionPolicy, Store, Troubles},
     reports::{Reports, pod_of},
     resize::Decision,
     step::{Request, Step, Target},
 };
 
-use crate::{former, nodes::Node, plan::CONTAINER};
+use crate::{nodes::Node, plan::CONTAINER, takeover};
 
 /// The cluster, as the procedures of all stores see it.
-pub const CLUSTER: Store = Store { daemon: CONTAINER, gate: Gate::Together(gate), troubles, election: None };
+pub const CLUSTER: Store =
+    Store { daemon: CONTAINER, policy: DisruptionPolicy::Quorum(gate), troubles, election: None };
 
 /// Completes a plan. `contents`: the configuration of the member on each node. `nodes`: what the members are called, in their order. `decided`:
 /// who is to be a member, where that can be told.
@@ -33,9 +34,9 @@ pub fn complete(
 ) {
     let reports = Reports::of_observed(observed);
     procedure::complete(&CLUSTER, plan, cr, observed, contents);
-    former::spare(plan, nodes, &reports);
+    takeover::spare(plan, nodes, &reports);
     if decided.is_some() {
-        reseat(plan, observed, nodes, &reports);
+        reschedule(plan, observed, nodes, &reports);
     }
     plan.notes.extend(mirrorless(&plan.members, &reports));
     let is_told = |note: &String| plan.under_way.as_ref().is_some_and(|why| why.contains(note));
@@ -50,13 +51,13 @@ pub fn complete(
 /// Makes a pod anew whose node is of no member: a node that is nobody's any more keeps its pod, and a member waits for that. One may serve, where its disk
 /// was emptied and it joined once more just before it was struck off. It goes while all members serve that have pods, one at least: those that wait for it
 /// cannot.
-fn reseat(plan: &mut Plan, observed: &Observed<Rabbitmq>, nodes: &[Node], reports: &Reports<'_>) {
+fn reschedule(plan: &mut Plan, observed: &Observed<Rabbitmq>, nodes: &[Node], reports: &Reports<'_>) {
     let names: Vec<String> = nodes.iter().map(Node::name).collect();
     let waiting = plan.members.iter().zip(&names).filter(|(member, _)| pod_of(member, reports.pods).is_none());
     let waiting: Vec<Absent<'_>> = waiting.map(|(member, name)| Absent { name, member: Some(member.id) }).collect();
     let held = fragile(&plan.members, reports, &waiting).or_else(|| deserted(&plan.members, reports));
     let serves = answering(&plan.members, reports).next().is_some();
-    procedure::reseat_while(plan, observed, |_| serves && held.is_none());
+    procedure::reschedule_while(plan, observed, |_| serves && held.is_none());
 }
 
 /// What keeps a member that serves from being stopped: everybody has to be there, in one cluster, with every message in more

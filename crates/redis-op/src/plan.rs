@@ -18,9 +18,9 @@ use tf_plan::{
     },
     certificates,
     component::Agents,
-    ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::{Builtin, Chosen},
+    member_set::{MemberSet, Parts, Traits},
     members::{Identities, Joining},
     not_ready::NotReady,
     observed::Observed,
@@ -62,7 +62,7 @@ struct Passwords {
 
 /// The servers of a resource, and what they are to each other.
 pub(crate) struct Servers<'a> {
-    pub(crate) ensemble: Ensemble<'a, Redis>,
+    pub(crate) member_set: MemberSet<'a, Redis>,
     pub(crate) mode: RedisMode,
     ports: Ports,
     replication: Option<Replication>,
@@ -75,7 +75,7 @@ pub(crate) struct Servers<'a> {
 pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Result<Servers<'a>, NotReady> {
     let spec = &cr.spec.service_configuration;
     let mode = mode::of(cr)?;
-    let ensemble = Ensemble::prepare(
+    let member_set = MemberSet::prepare(
         cr,
         observed,
         &Traits {
@@ -95,7 +95,7 @@ pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Resul
             changing: None,
         },
     )?;
-    if mode == RedisMode::Sentinel && ensemble.is_mixed() {
+    if mode == RedisMode::Sentinel && member_set.is_mixed() {
         return Err(NotReady::invalid(
             Reason::InvalidSpec,
             "spec.serviceConfiguration.mode is Sentinel, and servers of the Go tf-operator, which are there, are on their own; remove it \
@@ -103,8 +103,8 @@ pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Resul
         ));
     }
     let ports = Ports::of(spec)?;
-    let replication = mode::replication(cr, mode, ensemble.members(), ports)?;
-    Ok(Servers { ensemble, mode, ports, replication })
+    let replication = mode::replication(cr, mode, member_set.members(), ports)?;
+    Ok(Servers { member_set, mode, ports, replication })
 }
 
 /// Plans the servers of a resource.
@@ -112,27 +112,27 @@ pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Resul
 /// # Errors
 /// When there are no members to plan for, the password is unfit, or the spec asks for what cannot be.
 pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
-    let Servers { ensemble, mode, ports, replication } = servers(cr, observed)?;
+    let Servers { member_set, mode, ports, replication } = servers(cr, observed)?;
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let clients = Password::of(cr, observed)?;
     let peers = replication.as_ref().map(|_| Password::of_peers(cr, observed)).transpose()?;
     let passwords = Passwords { clients, peers };
-    let mut files = files(&ensemble, ports, &agents, &passwords, replication.as_ref())?;
+    let mut files = files(&member_set, ports, &agents, &passwords, replication.as_ref())?;
     if let Some(replication) = &replication {
-        sentinels(&mut files, &ensemble, ports, &passwords, replication)?;
+        sentinels(&mut files, &member_set, ports, &passwords, replication)?;
     }
-    let contents = files.content_hashes(ensemble.members());
+    let contents = files.content_hashes(member_set.members());
     let Passwords { clients, peers } = &passwords;
     let mut additions = Parts {
         files,
-        daemons: daemons(&ensemble, ports, replication.is_some()),
+        daemons: daemons(&member_set, ports, replication.is_some()),
         ports: [ports.named(), ports.of_sentinel()].concat(),
         objects: vec![publish::credentials(
-            &ensemble.identity,
+            &member_set.identity,
             &password::secret(cr),
             &clients.with_peers(peers.as_ref()),
         )],
-        endpoints: vec![ensemble.endpoint(ENDPOINT, Protocol::Tcp, ports.redis, true)],
+        endpoints: vec![member_set.endpoint(ENDPOINT, Protocol::Tcp, ports.redis, true)],
         connection: Some((ENDPOINT, "redis", clients.data())),
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr),
@@ -141,12 +141,12 @@ pub fn plan(cr: &Redis, observed: &Observed<Redis>) -> Result<Plan, NotReady> {
     };
     if let (Some(replication), Some(port)) = (&replication, ports.sentinel) {
         additions.volumes.push(memory_dir(VOLUME));
-        additions.endpoints.push(ensemble.endpoint(SENTINEL_ENDPOINT, Protocol::Tcp, port, true));
+        additions.endpoints.push(member_set.endpoint(SENTINEL_ENDPOINT, Protocol::Tcp, port, true));
         let mut data = clients.data();
         data.insert(MASTER_NAME, &replication.master);
         additions.connection = Some((SENTINEL_ENDPOINT, "redis-sentinel", data));
     }
-    let mut plan = ensemble.plan(additions)?;
+    let mut plan = member_set.plan(additions)?;
     if replication.is_some() {
         plan.record = &mode::RECORD;
     }
@@ -164,7 +164,7 @@ fn builtins(mode: RedisMode) -> &'static [Builtin] {
 }
 
 /// The server, and the Sentinel beside it, which is of the same image unless the spec names another one.
-fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec<DaemonContainer> {
+fn daemons(member_set: &MemberSet<'_, Redis>, ports: Ports, is_copied: bool) -> Vec<DaemonContainer> {
     let mount = || is_copied.then(|| pod::mount(VOLUME, DIRECTORY)).into_iter().collect();
     let server = |chosen: &Chosen| DaemonContainer {
         ports: ports.named(),
@@ -174,7 +174,7 @@ fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec
         ..DaemonContainer::new(CONTAINER, chosen.image.clone(), chosen.command.clone())
     };
     let beside = |chosen: &Chosen| {
-        let own = ensemble.container(sentinel::CONTAINER);
+        let own = member_set.container(sentinel::CONTAINER);
         let command = own.map(|own| own.command.clone()).unwrap_or_default();
         DaemonContainer {
             ports: ports.of_sentinel(),
@@ -182,7 +182,7 @@ fn daemons(ensemble: &Ensemble<'_, Redis>, ports: Ports, is_copied: bool) -> Vec
             ..DaemonContainer::new(sentinel::CONTAINER, own.unwrap_or(chosen).image.clone(), command)
         }
     };
-    let chosen = ensemble.container(CONTAINER);
+    let chosen = member_set.container(CONTAINER);
     let sentinel = chosen.filter(|_| is_copied).map(beside);
     chosen.map(server).into_iter().chain(sentinel).collect()
 }
@@ -197,16 +197,16 @@ pub fn agents(cr: &Redis, cluster_domain: &str) -> Result<Agents, NotReady> {
 
 /// The files of all members' servers.
 fn files(
-    ensemble: &Ensemble<'_, Redis>,
+    member_set: &MemberSet<'_, Redis>,
     ports: Ports,
     agents: &Agents,
     passwords: &Passwords,
     replication: Option<&Replication>,
 ) -> Result<Files, NotReady> {
     let Passwords { clients, peers } = passwords;
-    let level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
+    let level = member_set.cr.spec.common_configuration.log_level.unwrap_or_default();
     let mut files = Files::default();
-    for member in ensemble.members() {
+    for member in member_set.members() {
         let config = config::config_file(mode::address(member)?, ports, level, replication)?;
         files.member(config::CONFIG_FILE, &member.address, config);
     }
@@ -222,16 +222,16 @@ fn files(
 /// The files of all members' Sentinels.
 fn sentinels(
     files: &mut Files,
-    ensemble: &Ensemble<'_, Redis>,
+    member_set: &MemberSet<'_, Redis>,
     ports: Ports,
     passwords: &Passwords,
     replication: &Replication,
 ) -> Result<(), NotReady> {
-    let level = ensemble.cr.spec.common_configuration.log_level.unwrap_or_default();
-    let uid = ensemble.cr.metadata.uid.as_deref().unwrap_or_default();
+    let level = member_set.cr.spec.common_configuration.log_level.unwrap_or_default();
+    let uid = member_set.cr.metadata.uid.as_deref().unwrap_or_default();
     let [file, secret] = SENTINEL_FILES;
-    for member in ensemble.members() {
-        let config = sentinel::file(member, ensemble.members(), uid, replication, ports, level)?;
+    for member in member_set.members() {
+        let config = sentinel::file(member, member_set.members(), uid, replication, ports, level)?;
         files.member(file, &member.address, config);
     }
     files.shared(&launch::file_name(sentinel::CONTAINER), sentinel::launch_file(replication)?);

@@ -8,14 +8,14 @@ use tf_api::{Redis, contract::MemberStatus, kinds::RedisMode};
 use tf_plan::{
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, AgentReport, Gate, Store, Troubles},
+    procedure::{self, AgentReport, DisruptionPolicy, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 use crate::{plan::CONTAINER, replication};
 
 /// Servers on their own, as the procedures of all stores see them.
-const SERVERS: Store = Store { daemon: CONTAINER, gate: Gate::Together(gate), troubles, election: None };
+const SERVERS: Store = Store { daemon: CONTAINER, policy: DisruptionPolicy::Quorum(gate), troubles, election: None };
 
 /// Completes a plan. `contents`: the configuration of the member on each node.
 pub fn complete(
@@ -28,7 +28,7 @@ pub fn complete(
     match mode {
         RedisMode::Independent => {
             procedure::complete(&SERVERS, plan, cr, observed, contents);
-            procedure::reseat(plan, observed);
+            procedure::reschedule(plan, observed);
         }
         RedisMode::Sentinel => replication::complete(plan, cr, observed, contents),
     }

@@ -13,7 +13,7 @@ use tf_plan::{
     election::Election,
     observed::{Observed, Pod},
     plan::Plan,
-    procedure::{self, AgentReport, Gate, Store, Troubles},
+    procedure::{self, AgentReport, DisruptionPolicy, Store, Troubles},
     reports::{AgentCoverage, Reports, pod_of},
     step::{Request, Step, Target},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// The servers, as the procedures of all stores see them.
 pub const SERVERS: Store = Store {
     daemon: CONTAINER,
-    gate: Gate::Together(gate),
+    policy: DisruptionPolicy::Quorum(gate),
     troubles,
     election: Some(Election { daemons: &[CONTAINER], leads, session: Duration::ZERO }),
 };
@@ -36,11 +36,11 @@ pub fn complete(plan: &mut Plan, cr: &Redis, observed: &Observed<Redis>, content
     procedure::complete(&SERVERS, plan, cr, observed, contents);
     let reports = Reports::of_observed(observed);
     // A member whose pod is on the node of none cannot serve before that one has moved.
-    let is_seated = |member: &&MemberStatus| pod_of(member, reports.pods).is_some();
-    let seated: Vec<MemberStatus> = plan.members.iter().filter(is_seated).cloned().collect();
+    let has_slot = |member: &&MemberStatus| pod_of(member, reports.pods).is_some();
+    let seated: Vec<MemberStatus> = plan.members.iter().filter(has_slot).cloned().collect();
     let is_stuck = is_unmade(&reports) || waits_for_seats(&seated, plan.members.len(), &reports);
     if is_stuck || apart(&seated, &reports).is_none() {
-        procedure::reseat_while(plan, observed, |all_serve| all_serve || is_stuck);
+        procedure::reschedule_while(plan, observed, |all_serve| all_serve || is_stuck);
     }
     if gate(&plan.members, &reports).is_none() {
         plan.notes.extend(praise(&plan.members, &reports));

@@ -15,9 +15,9 @@ use tf_plan::{
         pod::{DaemonContainer, mount},
         storage::{self, host_path},
     },
-    ensemble::Parts,
-    foreign::File,
+    external_tls::File,
     images::{Builtin, Chosen},
+    member_set::Parts,
     not_ready::NotReady,
 };
 
@@ -78,8 +78,12 @@ pub fn python(container: DaemonContainer) -> DaemonContainer {
 }
 
 /// A daemon with certificates, which is started again when one of these files changes or one for TLS to services.
-pub fn launch(argv: Vec<String>, files: impl IntoIterator<Item = impl Into<String>>, foreign: Vec<File>) -> Launch {
-    let files = files.into_iter().map(Into::into).chain(foreign.into_iter().map(|file| file.name));
+pub fn launch(
+    argv: Vec<String>,
+    files: impl IntoIterator<Item = impl Into<String>>,
+    external_tls: Vec<File>,
+) -> Launch {
+    let files = files.into_iter().map(Into::into).chain(external_tls.into_iter().map(|file| file.name));
     Launch {
         files: files.map(|file| (file, OnChange::Restart)).collect(),
         awaits: node::TLS_FILES.map(str::to_owned).to_vec(),

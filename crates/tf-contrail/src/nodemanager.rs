@@ -14,8 +14,8 @@ use tf_plan::{
         storage::host_path,
     },
     connection::Connection,
-    ensemble::sys_log_level,
     images::Builtin,
+    member_set::sys_log_level,
 };
 
 use crate::{
@@ -154,8 +154,8 @@ pub fn daemon(
 /// How the node agent runs it. No probe asks it anything.
 pub fn launch(node_type: NodeType, collectors: Option<&Connection>) -> Launch {
     let argv = vec!["contrail-nodemgr".into(), format!("--nodetype=contrail-{}", node_type.name())];
-    let foreign = sandesh::foreign(collectors).files().into_iter().collect();
-    Launch { patience: None, ..daemon::launch(argv, [node_type.file()], foreign) }
+    let external_tls = sandesh::external_tls(collectors).files().into_iter().collect();
+    Launch { patience: None, ..daemon::launch(argv, [node_type.file()], external_tls) }
 }
 
 /// The container. `logs` is the volume of the component's logs.

@@ -11,8 +11,8 @@ use tf_api::{common::LogLevel, schema::Port};
 use tf_config_files::{Section, Settings as _};
 use tf_plan::{
     connection::Connection,
-    ensemble::sys_log_level,
-    foreign::{Foreign, Service},
+    external_tls::{ExternalTls, Service},
+    member_set::sys_log_level,
 };
 
 use crate::services::{COLLECTOR, Rabbitmq};
@@ -24,21 +24,21 @@ pub const SECTION: &str = "SANDESH";
 /// certificate, as with the Go tf-operator: probes and people have none. So only collectors are checked against the authorities, and may be of
 /// another one, and the first pair is what they alone are shown (upstream `sandesh_client.cc`, `sandesh_http.cc`, and `sandesh_session.py`).
 pub fn fill(section: &mut Section, collectors: Option<&Connection>) {
-    let foreign = foreign(collectors);
+    let external_tls = external_tls(collectors);
     section
         .set("introspect_ssl_enable", true)
         .set("introspect_ssl_insecure", true)
         .set("sandesh_ssl_enable", collector_tls(collectors))
-        .set("sandesh_keyfile", foreign.key())
-        .set("sandesh_certfile", foreign.certificate())
+        .set("sandesh_keyfile", external_tls.key())
+        .set("sandesh_certfile", external_tls.certificate())
         .set("sandesh_server_keyfile", node::CERTIFICATE_KEY)
         .set("sandesh_server_certfile", node::CERTIFICATE)
-        .set("sandesh_ca_cert", foreign.trust());
+        .set("sandesh_ca_cert", external_tls.trust());
 }
 
 /// What TLS to collectors needs, as far as it is not the cluster's own. Their API has the same.
-pub fn foreign(collectors: Option<&Connection>) -> Foreign {
-    collectors.map(|connection| Foreign::of(Service::Analytics, connection)).unwrap_or_default()
+pub fn external_tls(collectors: Option<&Connection>) -> ExternalTls {
+    collectors.map(|connection| ExternalTls::of(Service::Analytics, connection)).unwrap_or_default()
 }
 
 fn collector_tls(collectors: Option<&Connection>) -> bool {
@@ -72,7 +72,7 @@ pub const BUS: &str = "Database:RabbitMQ";
 /// # Errors
 /// When the port is 0.
 pub fn connections_of_client(introspect: Port, rabbitmq: &Rabbitmq) -> Result<Connections, Unusable> {
-    let is_own = rabbitmq.tls && rabbitmq.foreign.ca.is_none() && rabbitmq.foreign.pair.is_none();
+    let is_own = rabbitmq.tls && rabbitmq.external_tls.ca.is_none() && rabbitmq.external_tls.pair.is_none();
     let servers = is_own.then(|| BUS.to_owned()).into_iter().collect();
     Ok(Connections { servers, ..connections(introspect)? })
 }

@@ -15,7 +15,7 @@ use tf_config_files::url;
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, SecretUse},
-    foreign::{Foreign, Service},
+    external_tls::{ExternalTls, Service},
     not_ready::NotReady,
     object::Kind,
 };
@@ -70,7 +70,7 @@ pub struct Cassandra {
     /// Whether they speak TLS.
     pub tls: bool,
     /// What is their own of that.
-    pub foreign: Foreign,
+    pub external_tls: ExternalTls,
     /// User and password, if they ask for any.
     pub login: Option<Login>,
 }
@@ -78,14 +78,14 @@ pub struct Cassandra {
 impl Cassandra {
     /// What a connection says, with its servers as the caller's daemons take them.
     pub fn of(connection: &Connection, servers: Vec<String>) -> Self {
-        let foreign = Foreign::of(Service::Cassandra, connection);
-        Self { servers, tls: connection.tls(CQL), foreign, login: Login::of(connection) }
+        let external_tls = ExternalTls::of(Service::Cassandra, connection);
+        Self { servers, tls: connection.tls(CQL), external_tls, login: Login::of(connection) }
     }
 
     /// The same database as that of analytics.
     #[must_use]
     pub fn of_analytics(self, connection: &Connection) -> Self {
-        Self { foreign: Foreign::of(Service::AnalyticsCassandra, connection), ..self }
+        Self { external_tls: ExternalTls::of(Service::AnalyticsCassandra, connection), ..self }
     }
 }
 
@@ -97,7 +97,7 @@ pub struct Rabbitmq {
     /// Whether they speak TLS.
     pub tls: bool,
     /// What is their own of that.
-    pub foreign: Foreign,
+    pub external_tls: ExternalTls,
     /// User and password.
     pub login: Login,
     /// Virtual host.
@@ -134,7 +134,7 @@ impl Rabbitmq {
         Ok(Self {
             servers: connection.authorities(AMQP),
             tls: connection.tls(AMQP),
-            foreign: Foreign::of(Service::Rabbitmq, connection),
+            external_tls: ExternalTls::of(Service::Rabbitmq, connection),
             login: Login { user: user.clone(), password: password.clone() },
             vhost: vhost.clone(),
         })

@@ -2,7 +2,7 @@
 
 use tf_agent_api::node;
 use tf_config_files::{Ini, Separator::Comma, Settings as _, Unrepresentable, url};
-use tf_plan::{foreign::Foreign, keystone::Keystone};
+use tf_plan::{external_tls::ExternalTls, keystone::Keystone};
 
 /// Name of the file, which the library looks for in [`node::RUN_DIR`].
 pub const FILE: &str = "vnc_api_lib.ini";
@@ -24,7 +24,7 @@ pub struct Library<'a> {
     /// Whether the config API speaks TLS.
     pub tls: bool,
     /// What it has of its own of that, if it is not a resource's own API. The library shows it no certificate.
-    pub foreign: Option<&'a Foreign>,
+    pub external_tls: Option<&'a ExternalTls>,
     /// Keystone, if it authenticates users.
     pub keystone: Option<&'a Keystone>,
     /// Whether programs that bring no name and password of their own log in as the administrator. The file is a secret then.
@@ -47,7 +47,7 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
         .set("use_ssl", library.tls)
         .set_if_some(
             "cafile",
-            library.tls.then(|| library.foreign.map_or_else(|| node::CA_BUNDLE.to_owned(), Foreign::trust)),
+            library.tls.then(|| library.external_tls.map_or_else(|| node::CA_BUNDLE.to_owned(), ExternalTls::trust)),
         );
     let auth = file.section("auth");
     let Some(keystone) = library.keystone else {
@@ -76,7 +76,7 @@ pub fn file(library: &Library<'_>) -> Result<String, Unrepresentable> {
 mod tests {
     use tf_api::{common::KeystoneVersion, schema::Sensitive};
     use tf_config_files::read;
-    use tf_plan::{connection::Connection, foreign::Service};
+    use tf_plan::{connection::Connection, external_tls::Service};
 
     use super::*;
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn library<'a>(servers: &'a [String], keystone: Option<&'a Keystone>) -> Library<'a> {
-        Library { servers, port: 8082, tls: true, foreign: None, keystone, as_administrator: true }
+        Library { servers, port: 8082, tls: true, external_tls: None, keystone, as_administrator: true }
     }
 
     #[test]
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn an_api_of_another_authority_is_checked_against_that() {
         let credentials = [("ca.crt".to_owned(), "PEM".to_owned())].into_iter().collect();
-        let foreign = Foreign::of(Service::Config, &Connection { credentials, ..Connection::default() });
+        let external_tls = ExternalTls::of(Service::Config, &Connection { credentials, ..Connection::default() });
         let servers = ["10.0.0.1".to_owned()];
-        let library = Library { foreign: Some(&foreign), ..library(&servers, None) };
+        let library = Library { external_tls: Some(&external_tls), ..library(&servers, None) };
         let found = read::python(&file(&library).unwrap()).unwrap();
         assert_eq!(found["global"]["cafile"], "/etc/contrail/config-ca.crt");
         let plain = read::python(&file(&Library { tls: false, ..library }).unwrap()).unwrap();

@@ -17,7 +17,7 @@ use tf_api::{
 
 use crate::{
     connection::Connection,
-    foreign,
+    external_tls,
     not_ready::NotReady,
     object::Kind,
     observed::{Observed, Peer, Unavailable},
@@ -187,7 +187,7 @@ pub fn ignored<Cr>(dependencies: &[Dependency], observed: &Observed<Cr>) -> Vec<
         let has = |key| observed.secrets.get(secret).is_some_and(|data| data.text(key).is_some());
         let why = match dependency.secret {
             SecretUse::Nothing => "no client logs in there, and certificates are checked against those of the cluster",
-            SecretUse::ShowsNothing if has(foreign::CERTIFICATE) || has(foreign::KEY) => {
+            SecretUse::ShowsNothing if has(external_tls::CERTIFICATE) || has(external_tls::KEY) => {
                 "of its keys tls.crt and tls.key have no effect, the service is shown no certificate of them"
             }
             SecretUse::ShowsNothing | SecretUse::Everything => return None,
@@ -375,11 +375,11 @@ fn found_external<Cr>(dependency: &Dependency, external: &ExternalService, obser
     let credentials = match dependency.used_secret() {
         None => SecretData::default(),
         Some(name) => match observed.secrets.get(name) {
-            Some(data) => foreign::used(data, dependency.secret == SecretUse::Everything),
+            Some(data) => external_tls::used(data, dependency.secret == SecretUse::Everything),
             None => return failed(Reason::SecretNotFound, format!("Secret {name} does not exist; create it")),
         },
     };
-    if let (Err(why), Some(name)) = (foreign::check(&credentials), dependency.external_secret()) {
+    if let (Err(why), Some(name)) = (external_tls::check(&credentials), dependency.external_secret()) {
         return failed(Reason::SecretInvalid, format!("Secret {name} of the external {}: {why}", dependency.kind.kind));
     }
     Found {

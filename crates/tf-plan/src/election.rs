@@ -16,7 +16,7 @@ use tf_api::contract::DaemonStatus;
 use crate::{
     observed::{Observed, Pod},
     reports::Reports,
-    rollout::{Change, Seat},
+    rollout::{Change, PodSlot},
     status::{remaining, whole_seconds},
     step::Target,
 };
@@ -114,10 +114,10 @@ impl Election {
     }
 
     /// For how much longer this pod is not stopped, and why. None where it may be now, or nothing in it that is elected is stopped.
-    pub(crate) fn turn(self, target: &Target, seats: &[Seat<'_>], line: &Line<'_>) -> Option<(Duration, String)> {
-        let seat = seats.iter().find(|seat| seat.uid == target.uid).filter(|seat| seat.serves)?;
+    pub(crate) fn turn(self, target: &Target, slots: &[PodSlot<'_>], line: &Line<'_>) -> Option<(Duration, String)> {
+        let slot = slots.iter().find(|slot| slot.uid == target.uid).filter(|slot| slot.serves)?;
         let pod = line.pods.iter().copied().find(|pod| pod.uid == target.uid)?;
-        let turns = self.daemons.iter().filter(|daemon| line.stops(pod, daemon, seat.change));
+        let turns = self.daemons.iter().filter(|daemon| line.stops(pod, daemon, slot.change));
         turns.filter_map(|daemon| self.turn_of(daemon, pod, line)).max()
     }
 

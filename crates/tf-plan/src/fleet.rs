@@ -16,7 +16,7 @@ use tf_api::UpgradeType;
 use crate::{
     observed::{Pod, Workload},
     plan::Drain,
-    rollout::{self, Change, DOWN, Decision, Seat},
+    rollout::{self, Change, DOWN, Decision, PodSlot},
 };
 
 mod drain;
@@ -76,7 +76,7 @@ impl Default for Strategy {
 
 /// Workloads through which a change goes by one strategy, one workload after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lane {
+pub struct PodGroup {
     /// DaemonSets, with the hash of each one's pod template.
     pub workloads: Vec<(String, String)>,
     /// Those among them whose pods forward packets: pods of a node have no network while its pod is replaced.
@@ -114,7 +114,7 @@ pub struct View<'a, 'f> {
 
 /// What is done now to the pods of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wave {
+pub struct Batch {
     /// Pods that are changed, each as its decision says.
     pub changes: Vec<Decision>,
     /// Why nothing may be done now although something is not up to date, for people.
@@ -132,7 +132,7 @@ pub struct Wave {
 /// A pod with what decides about it.
 struct Member<'a> {
     pod: &'a Pod,
-    seat: Seat<'a>,
+    slot: PodSlot<'a>,
     /// Why it does not serve although its kubelet reports it Ready.
     trouble: Option<String>,
     soaks: Option<Duration>,
@@ -143,22 +143,22 @@ struct Member<'a> {
 impl Member<'_> {
     /// Whether the operator disturbs it, or has done so lately.
     fn is_begun(&self) -> bool {
-        self.soaks.is_some() || rollout::disturbed([&self.seat]).is_some()
+        self.soaks.is_some() || rollout::disturbed([&self.slot]).is_some()
     }
 
     /// Whether its node is without a working agent.
     fn is_away(&self) -> bool {
-        self.is_begun() || !self.seat.serves || self.trouble.is_some()
+        self.is_begun() || !self.slot.serves || self.trouble.is_some()
     }
 
     fn is_current(&self) -> bool {
-        self.seat.change.is_none()
+        self.slot.change.is_none()
     }
 }
 
 /// Decides for the pods of a lane.
-pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
-    let Lane { workloads, strategy, forwarders } = lane;
+pub fn batch(group: &PodGroup, view: &View<'_, '_>) -> Batch {
+    let PodGroup { workloads, strategy, forwarders } = group;
     let mut left = Vec::new();
     let unasked = |live: &Workload| Workload { restarted_at: None, ..live.clone() };
     let unasked: BTreeMap<String, Workload> =
@@ -198,39 +198,39 @@ pub fn wave(lane: &Lane, view: &View<'_, '_>) -> Wave {
     for (place, pod) in ordered {
         let is_kept = strategy.method == UpgradeType::RollingUpdate && is_kept(pod);
         let method = if is_kept { UpgradeType::InPlace } else { strategy.method };
-        let seat = rollout::of_kubelet(pod, member((pod, &workloads[place].1), method));
+        let slot = rollout::of_kubelet(pod, member((pod, &workloads[place].1), method));
         let waits = is_kept && rollout::outdated(pod, view.live.get(pod.workload()), &workloads[place].1).is_some();
-        let soaks = (view.soaks)(pod, strategy.soak).filter(|_| seat.serves && !strategy.soak.is_zero());
-        members.push(Member { pod, seat, trouble: (view.trouble)(pod), soaks, waits });
+        let soaks = (view.soaks)(pod, strategy.soak).filter(|_| slot.serves && !strategy.soak.is_zero());
+        members.push(Member { pod, slot, trouble: (view.trouble)(pod), soaks, waits });
     }
-    let mut wave = decide(strategy, workloads, view, &members);
-    drain::complete(&mut wave, lane, view, &members);
-    let again = members.iter().filter_map(|member| member.soaks).min().filter(|_| wave.held.is_some());
-    Wave { left, again, ..wave }
+    let mut batch = decide(strategy, workloads, view, &members);
+    drain::complete(&mut batch, group, view, &members);
+    let again = members.iter().filter_map(|member| member.soaks).min().filter(|_| batch.held.is_some());
+    Batch { left, again, ..batch }
 }
 
-fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '_>, members: &[Member<'_>]) -> Wave {
-    let due: Vec<&Member<'_>> = members.iter().filter(|member| member.seat.is_due()).collect();
-    let disturbed = || rollout::disturbed(members.iter().map(|member| &member.seat));
+fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '_>, members: &[Member<'_>]) -> Batch {
+    let due: Vec<&Member<'_>> = members.iter().filter(|member| member.slot.is_due()).collect();
+    let disturbed = || rollout::disturbed(members.iter().map(|member| &member.slot));
     if due.is_empty() {
         // The last one may not have begun to change over yet.
-        return Wave { held: disturbed(), ..Wave::default() };
+        return Batch { held: disturbed(), ..Batch::default() };
     }
-    let held = |why| Wave { held: Some(rollout::held(due.len(), why)), ..Wave::default() };
+    let held = |why| Batch { held: Some(rollout::held(due.len(), why)), ..Batch::default() };
     let Size { budget, missing } = size(strategy, workloads, view);
     if due.iter().any(|member| is_down(member)) {
         let changes = mended(&due, members, budget);
-        return changes.map_or_else(held, |changes| Wave { changes, ..Wave::default() });
+        return changes.map_or_else(held, |changes| Batch { changes, ..Batch::default() });
     }
     let unready = || rollout::unready(members.iter().map(|member| member.pod));
     let incomplete = || rollout::any_incomplete(view.pods, view.live, workloads);
     let trouble = || {
         let (member, why) = members.iter().find_map(|member| Some((member, member.trouble.as_ref()?)))?;
-        Some(format!("{} does not serve: {why}", member.seat.title()))
+        Some(format!("{} does not serve: {why}", member.slot.title()))
     };
     let soaking = || {
         let soaking = members.iter().find(|member| member.soaks.is_some())?;
-        Some(format!("{} has served for less than {} s", soaking.seat.title(), strategy.soak.as_secs()))
+        Some(format!("{} has served for less than {} s", soaking.slot.title(), strategy.soak.as_secs()))
     };
     let away = members.iter().filter(|member| member.is_away()).count() + missing;
     let room = budget.saturating_sub(away);
@@ -243,7 +243,7 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
         chosen(strategy, view, members, &due, room)
     };
     if !changes.is_empty() {
-        return Wave { changes, ..Wave::default() };
+        return Batch { changes, ..Batch::default() };
     }
     let why = disturbed().or_else(unready).or_else(incomplete).or_else(trouble).or_else(soaking);
     held(why.unwrap_or_default())
@@ -270,7 +270,7 @@ fn size(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '_>
 
 /// Whether a pod that is not up to date does not serve and can be brought up to date.
 fn is_down(member: &Member<'_>) -> bool {
-    !member.seat.serves && !member.seat.terminating
+    !member.slot.serves && !member.slot.terminating
 }
 
 /// Changes of pods that do not serve, `most` at most.
@@ -278,12 +278,12 @@ fn is_down(member: &Member<'_>) -> bool {
 /// # Errors
 /// Why none of them gets what it lacks.
 fn mended(due: &[&Member<'_>], members: &[Member<'_>], most: usize) -> Result<Vec<Decision>, String> {
-    let seats: Vec<Seat<'_>> = members.iter().map(|member| member.seat.clone()).collect();
+    let slots: Vec<PodSlot<'_>> = members.iter().map(|member| member.slot.clone()).collect();
     let mut changes = Vec::new();
     for member in due.iter().filter(|member| is_down(member)) {
-        match rollout::untried(&member.seat, &seats) {
+        match rollout::untried(&member.slot, &slots) {
             Some(why) => return if changes.is_empty() { Err(why) } else { Ok(changes) },
-            None if changes.len() < most => changes.push(rollout::update(&member.seat, DOWN)),
+            None if changes.len() < most => changes.push(rollout::update(&member.slot, DOWN)),
             None => break,
         }
     }
@@ -292,10 +292,10 @@ fn mended(due: &[&Member<'_>], members: &[Member<'_>], most: usize) -> Result<Ve
 
 /// Why nothing that serves is changed: pods that are up to date do not serve.
 fn failed(strategy: &Strategy, view: &View<'_, '_>, members: &[Member<'_>]) -> Option<String> {
-    let has_failed = |it: &&Member<'_>| it.is_current() && !it.seat.serves && !it.seat.terminating;
+    let has_failed = |it: &&Member<'_>| it.is_current() && !it.slot.serves && !it.slot.terminating;
     let failed: Vec<_> = members.iter().filter(has_failed).filter(|it| !(view.lately)(it.pod)).collect();
     let (count, most) = (failed.len(), strategy.max_failures);
-    let first = failed.first().filter(|_| count >= most)?.seat.title();
+    let first = failed.first().filter(|_| count >= most)?.slot.title();
     Some(format!(
         "{count} that are up to date do not serve (maxFailures: {most}), first {first}; correct what keeps it from serving, or raise maxFailures"
     ))
@@ -311,7 +311,7 @@ fn chosen(
 ) -> Vec<Decision> {
     let key = strategy.topology_key.as_deref();
     let domain = |member: &Member<'_>| key.and_then(|key| (view.label)(member.pod, key));
-    let mut due: Vec<&Member<'_>> = due.iter().copied().filter(|member| !member.seat.terminating).collect();
+    let mut due: Vec<&Member<'_>> = due.iter().copied().filter(|member| !member.slot.terminating).collect();
     due.sort_by_key(|member| domain(member));
     let begun = members.iter().find(|member| member.is_begun());
     let now = begun.or_else(|| due.first().copied()).map(domain);
@@ -324,7 +324,7 @@ fn chosen(
     for member in due.into_iter().filter(|member| Some(domain(member)) == now) {
         let workload = member.pod.workload();
         if changes.len() < room && (proven.contains(workload) || tried.insert(workload)) {
-            changes.push(rollout::update(&member.seat, "it is not up to date"));
+            changes.push(rollout::update(&member.slot, "it is not up to date"));
         }
     }
     changes

@@ -12,11 +12,11 @@ use tf_api::{
 };
 
 use crate::{
-    adoption,
-    members::{self, Membership, Wish},
+    members::{self, DesiredMembers, Membership},
     observed::{Node, Observed},
     plan::{Hibernation, Plan},
     reports::{AgentCoverage, Reports},
+    takeover,
 };
 
 /// What a resource that hibernates says of itself.
@@ -24,7 +24,7 @@ pub const EXPLANATION: &str = "it hibernates: no server runs, and members with w
                                annotation tf.tungsten.io/hibernate";
 
 /// What the decision rests on.
-pub struct Question<'a, Cr> {
+pub struct Inputs<'a, Cr> {
     /// The resource.
     pub cr: &'a Cr,
     /// The snapshot.
@@ -41,25 +41,25 @@ pub struct Question<'a, Cr> {
 
 impl Hibernation {
     /// Decides.
-    pub fn of<Cr: Managed>(question: &Question<'_, Cr>) -> Self {
-        if !question.cr.hibernates() {
+    pub fn of<Cr: Managed>(inputs: &Inputs<'_, Cr>) -> Self {
+        if !inputs.cr.hibernates() {
             return Self::Awake;
         }
-        let live = question.observed.workloads.get(question.workload);
-        if live.is_some_and(|live| live.wanted == 0) && !question.recorded.is_empty() {
+        let live = inputs.observed.workloads.get(inputs.workload);
+        if live.is_some_and(|live| live.wanted == 0) && !inputs.recorded.is_empty() {
             return Self::Asleep;
         }
-        if let Some(why) = question.has_data.then(|| loses_data(question.cr.common().storage.as_ref())).flatten() {
+        if let Some(why) = inputs.has_data.then(|| loses_data(inputs.cr.common().storage.as_ref())).flatten() {
             return Self::Held(Reason::InvalidSpec, format!("it is not put to sleep: {why}"));
         }
-        match question.unfinished() {
+        match inputs.unfinished() {
             Some(why) => Self::Held(Reason::Progressing, format!("it hibernates when this is over: {why}")),
             None => Self::Asleep,
         }
     }
 }
 
-impl<Cr: Managed> Question<'_, Cr> {
+impl<Cr: Managed> Inputs<'_, Cr> {
     /// What has begun and is ended first.
     fn unfinished(&self) -> Option<String> {
         let initialized = self.cr.is_initialized();
@@ -67,7 +67,7 @@ impl<Cr: Managed> Question<'_, Cr> {
             return Some("its first bring-up is not complete".to_owned());
         }
         let reports = Reports::of_observed(self.observed);
-        if let Some(pod) = reports.pods.iter().find(|pod| adoption::is_foreign(pod)) {
+        if let Some(pod) = reports.pods.iter().find(|pod| takeover::is_legacy(pod)) {
             return Some(format!("pod {} of another operator is taken over", pod.name));
         }
         if let Some(change) = self.changing {
@@ -91,8 +91,8 @@ fn loses_data(storage: Option<&Storage>) -> Option<&'static str> {
 }
 
 /// The members of a resource that sleeps: those that are recorded, with what will be done when it is awake.
-pub fn membership(recorded: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
-    members::unchanged(recorded, nodes, wish, "it is awake")
+pub fn membership(recorded: &[MemberStatus], nodes: &[Node], desired: &DesiredMembers<'_>) -> Membership {
+    members::unchanged(recorded, nodes, desired, "it is awake")
 }
 
 /// Ends the planning of a resource: one that sleeps has nothing done to it, and one that shall and does not says why.
@@ -161,7 +161,7 @@ mod tests {
 
     fn decided(cr: &Zookeeper, observed: &Observed<Zookeeper>, changing: Option<&str>) -> Hibernation {
         let recorded = [MemberStatus { id: 1, node: "a".into(), address: "10.0.0.1".into() }];
-        Hibernation::of(&Question { cr, observed, recorded: &recorded, has_data: true, changing, workload: "z" })
+        Hibernation::of(&Inputs { cr, observed, recorded: &recorded, has_data: true, changing, workload: "z" })
     }
 
     fn why(hibernation: Hibernation) -> (Reason, String) {

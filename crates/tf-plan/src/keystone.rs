@@ -21,7 +21,7 @@ use tf_config_files::{Ini, Settings as _, Unrepresentable, url};
 
 pub use self::unused::{ignored, ignored_by_webui};
 use crate::{
-    foreign::{self, File},
+    external_tls::{self, File},
     not_ready::{NotReady, Obstacle},
     observed::Observed,
     references::References,
@@ -36,7 +36,7 @@ pub const CA: &str = "keystone-ca.crt";
 /// Key of the password in the Secret that the spec names.
 pub const PASSWORD: &str = "password";
 /// Key of the certificates beside it.
-pub const AUTHORITY: &str = foreign::CA;
+pub const AUTHORITY: &str = external_tls::CA;
 
 const SPEC: &str = "commonConfiguration.authParameters";
 /// Port of the public API.
@@ -250,7 +250,7 @@ impl Keystone {
     /// write to `/tmp`, and never present it (upstream `vnc_auth_keystone.py`, `vnc_api.py`).
     pub fn trust(&self) -> Option<String> {
         (self.tls && !self.insecure)
-            .then(|| foreign::path(self.authority.as_ref().map(|_| CA.to_owned()), node::CA_BUNDLE))
+            .then(|| external_tls::path(self.authority.as_ref().map(|_| CA.to_owned()), node::CA_BUNDLE))
     }
 }
 

@@ -3,27 +3,25 @@
 //! Everything in this crate is a function of its arguments: no clock, no randomness, no environment, no iteration order
 //! leaks into an output. That is what makes an offline preview of every object, golden tests and model checking possible.
 
-pub mod adoption;
 pub mod assess;
 pub mod build;
 pub mod certificates;
-pub mod claim;
 pub mod cluster;
 pub mod component;
+pub mod conflicts;
 pub mod connection;
 pub mod credentials;
 pub mod daemons;
 pub mod declaration;
 pub mod dependency;
 pub mod election;
-pub mod ensemble;
+pub mod external_tls;
 pub mod fleet;
-pub mod foreign;
-pub mod former;
 pub mod hash;
 pub mod hibernation;
 pub mod images;
 pub mod keystone;
+pub mod member_set;
 pub mod members;
 pub mod metrics;
 pub mod not_ready;
@@ -44,4 +42,5 @@ pub mod secret;
 pub mod selection;
 pub mod status;
 pub mod step;
+pub mod takeover;
 pub mod text;

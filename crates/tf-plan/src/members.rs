@@ -113,7 +113,7 @@ impl Identities {
 
 /// The wish, as far as the spec states it.
 #[derive(Clone, Debug)]
-pub struct Wish<'a> {
+pub struct DesiredMembers<'a> {
     /// Where members may be.
     pub placement: &'a Placement,
     /// Number of members, if stated.
@@ -142,37 +142,37 @@ pub struct Membership {
 }
 
 /// Chooses members. `previous` are those of the status; they keep identity and order.
-pub fn choose(previous: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
+pub fn choose(previous: &[MemberStatus], nodes: &[Node], desired: &DesiredMembers<'_>) -> Membership {
     let matching: Vec<&Node> =
-        nodes.iter().filter(|node| wish.placement.matches(node) && node.address.is_some()).collect();
+        nodes.iter().filter(|node| desired.placement.matches(node) && node.address.is_some()).collect();
     let contested = contested(nodes);
-    let least = match wish.leaving {
+    let least = match desired.leaving {
         Leaving::DroppedTo(least) => least.min(previous.len()) as i32,
         Leaving::Kept | Leaving::Released | Leaving::Dropped => 0,
     };
-    let asked = wish.replicas.unwrap_or_else(|| wish.rule.default_size(matching.len() as i32));
+    let asked = desired.replicas.unwrap_or_else(|| desired.rule.default_size(matching.len() as i32));
     let mut result = Membership { wanted: asked.max(least), ..Membership::default() };
-    result.members = keep(previous, &matching, &contested, wish.leaving, &mut result.notes);
+    result.members = keep(previous, &matching, &contested, desired.leaving, &mut result.notes);
     result.notes.extend(contested.iter().map(|(address, nodes)| explain_contested(address, nodes)));
     let room = usize::try_from(result.wanted).unwrap_or_default().saturating_sub(result.members.len());
-    if room > 0 && wish.joining != Joining::Anytime && !previous.is_empty() {
-        match wish.joining {
-            Joining::AtFoundation => refuse_growth(&mut result, wish),
+    if room > 0 && desired.joining != Joining::Anytime && !previous.is_empty() {
+        match desired.joining {
+            Joining::AtFoundation => refuse_growth(&mut result, desired),
             // No node becomes a member because it got a label.
-            _ => result.wanted = wish.replicas.unwrap_or(result.members.len() as i32),
+            _ => result.wanted = desired.replicas.unwrap_or(result.members.len() as i32),
         }
     } else {
-        let ids = wish.identities.given(previous, &result.members);
+        let ids = desired.identities.given(previous, &result.members);
         let joining: Vec<&&Node> = matching.iter().filter(|node| may_join(node, &result.members, &contested)).collect();
-        let count = wish.rule.joining(result.members.len(), joining.len().min(room));
+        let count = desired.rule.joining(result.members.len(), joining.len().min(room));
         result.members.extend(joining.iter().take(count).zip(ids).map(|(node, id)| MemberStatus {
             id,
             node: node.name.clone(),
             address: node.address.clone().unwrap_or_default(),
         }));
     }
-    shrink(&mut result, wish);
-    explain(&mut result, &matching, family::lacking(nodes, wish.placement), wish);
+    shrink(&mut result, desired);
+    explain(&mut result, &matching, family::lacking(nodes, desired.placement), desired);
     result
 }
 
@@ -229,23 +229,23 @@ fn keep(
 }
 
 /// A store that was founded does not grow.
-fn refuse_growth(result: &mut Membership, wish: &Wish<'_>) {
+fn refuse_growth(result: &mut Membership, desired: &DesiredMembers<'_>) {
     let members = result.members.len() as i32;
     result.wanted = members;
-    result.held = wish.replicas.map(|replicas| {
+    result.held = desired.replicas.map(|replicas| {
         format!(
             "{replicas} members are asked for; {NO_GROWTH}, so it stays at {members}: set replicas back to {members}"
         )
     });
 }
 
-fn shrink(result: &mut Membership, wish: &Wish<'_>) {
+fn shrink(result: &mut Membership, desired: &DesiredMembers<'_>) {
     let wanted = usize::try_from(result.wanted).unwrap_or_default();
     // A smaller default, because nodes went away, takes no member away: only a stated number does.
-    if result.members.len() <= wanted || wish.replicas.is_none() && !wish.leaving.drops() {
+    if result.members.len() <= wanted || desired.replicas.is_none() && !desired.leaving.drops() {
         return;
     }
-    match wish.leaving {
+    match desired.leaving {
         Leaving::Dropped | Leaving::DroppedTo(_) => result.members.truncate(wanted),
         Leaving::Released => {}
         Leaving::Kept => {
@@ -260,11 +260,11 @@ fn shrink(result: &mut Membership, wish: &Wish<'_>) {
 }
 
 /// `lacking`: which nodes would match, had they an address.
-fn explain(result: &mut Membership, matching: &[&Node], lacking: Option<String>, wish: &Wish<'_>) {
+fn explain(result: &mut Membership, matching: &[&Node], lacking: Option<String>, desired: &DesiredMembers<'_>) {
     let (members, matching) = (result.members.len() as i32, matching.len() as i32);
-    let is_founded = wish.joining == Joining::OneByOne && members > 0 && matching >= result.wanted;
+    let is_founded = desired.joining == Joining::OneByOne && members > 0 && matching >= result.wanted;
     if members < result.wanted && !is_founded {
-        let is_odd = matches!(wish.rule, SizeRule::OddFrom(_)) && matching > members;
+        let is_odd = matches!(desired.rule, SizeRule::OddFrom(_)) && matching > members;
         let odd = if is_odd {
             format!(", of which {members} are used, since members have to be odd in number")
         } else {
@@ -273,12 +273,12 @@ fn explain(result: &mut Membership, matching: &[&Node], lacking: Option<String>,
         result.held = Some(format!(
             "{} members are wanted and {matching} nodes match ({}){odd}{}; add nodes or lower replicas",
             result.wanted,
-            wish.placement.describe(),
+            desired.placement.describe(),
             lacking.as_ref().map(|lacking| format!("; {lacking}")).unwrap_or_default()
         ));
-    } else if wish.replicas.is_none() && matching > members {
-        let growth = wish.rule.default_size(matching) > members;
-        let why = match (growth, wish.joining) {
+    } else if desired.replicas.is_none() && matching > members {
+        let growth = desired.rule.default_size(matching) > members;
+        let why = match (growth, desired.joining) {
             (false, _) => "sizes are odd and limited",
             (true, Joining::OneByOne) => "state replicas to have more",
             (true, _) => NO_GROWTH,
@@ -288,7 +288,7 @@ fn explain(result: &mut Membership, matching: &[&Node], lacking: Option<String>,
     if result.held.is_none() {
         result.notes.extend(lacking);
     }
-    result.notes.extend(explain_size(wish.replicas, wish.rule));
+    result.notes.extend(explain_size(desired.replicas, desired.rule));
 }
 
 /// Whether no other member's pod goes when a StatefulSet is made smaller by one: it takes the highest ordinal. `seats`: ordinals of pods,
@@ -309,13 +309,13 @@ pub fn explain_homeless(member: &MemberStatus) -> String {
 }
 
 /// Members that stay who they are until later. `then`: when what is asked for is seen to, for people.
-pub fn unchanged(members: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>, then: &str) -> Membership {
+pub fn unchanged(members: &[MemberStatus], nodes: &[Node], desired: &DesiredMembers<'_>, then: &str) -> Membership {
     let count = members.len() as i32;
-    let asked = wish.replicas.filter(|replicas| *replicas != count);
+    let asked = desired.replicas.filter(|replicas| *replicas != count);
     let asked =
         asked.map(|asked| format!("{asked} members are asked for and there are {count}, which is changed when {then}"));
     let is_there =
-        |member: &MemberStatus| nodes.iter().any(|node| node.name == member.node && wish.placement.matches(node));
+        |member: &MemberStatus| nodes.iter().any(|node| node.name == member.node && desired.placement.matches(node));
     let lost = members.iter().filter(|member| !is_there(member));
     let lost = lost.map(|MemberStatus { id, node, .. }| {
         format!("node {node} of member {id} is gone or no longer matches, which is seen to when {then}")
@@ -323,7 +323,7 @@ pub fn unchanged(members: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>, then
     Membership {
         members: members.to_vec(),
         wanted: count,
-        notes: asked.into_iter().chain(lost).chain(explain_size(wish.replicas, wish.rule)).collect(),
+        notes: asked.into_iter().chain(lost).chain(explain_size(desired.replicas, desired.rule)).collect(),
         held: None,
     }
 }
@@ -348,8 +348,8 @@ mod tests {
             .collect()
     }
 
-    fn wish(replicas: Option<i32>, rule: SizeRule, leaving: Leaving) -> Wish<'static> {
-        Wish {
+    fn desired(replicas: Option<i32>, rule: SizeRule, leaving: Leaving) -> DesiredMembers<'static> {
+        DesiredMembers {
             placement: &Placement::Everywhere,
             replicas,
             rule,
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_joining_node_is_appended_even_if_its_name_sorts_first() {
-        let rule = wish(None, SizeRule::EveryNode, Leaving::Kept);
+        let rule = desired(None, SizeRule::EveryNode, Leaving::Kept);
         let first = choose(&[], &nodes(&["5", "6"]), &rule);
         let second = choose(&first.members, &nodes(&["1", "5", "6"]), &rule);
         assert_eq!(names(&second), [(1, "5"), (2, "6"), (3, "1")]);
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_fourth_node_does_not_enlarge_an_ensemble_of_three() {
-        let rule = wish(None, SizeRule::OddUpTo(5), Leaving::Kept);
+        let rule = desired(None, SizeRule::OddUpTo(5), Leaving::Kept);
         let membership = choose(&[], &nodes(&["1", "2", "3", "4"]), &rule);
         assert_eq!(membership.members.len(), 3);
         assert!(membership.notes[0].contains("4 nodes match, 3 are used"));
@@ -383,14 +383,14 @@ mod tests {
     fn twelve_nodes_give_the_largest_useful_ensemble() {
         let twelve: Vec<String> = (10..22).map(|n| n.to_string()).collect();
         let twelve = nodes(&twelve.iter().map(String::as_str).collect::<Vec<_>>());
-        let membership = choose(&[], &twelve, &wish(None, SizeRule::OddUpTo(5), Leaving::Kept));
+        let membership = choose(&[], &twelve, &desired(None, SizeRule::OddUpTo(5), Leaving::Kept));
         assert_eq!((membership.members.len(), membership.wanted), (5, 5));
-        assert_eq!(choose(&[], &twelve, &wish(None, SizeRule::EveryNode, Leaving::Dropped)).members.len(), 12);
+        assert_eq!(choose(&[], &twelve, &desired(None, SizeRule::EveryNode, Leaving::Dropped)).members.len(), 12);
     }
 
     #[test]
     fn a_node_that_would_make_the_members_even_in_number_waits_for_the_next_one() {
-        let rule = |replicas| wish(replicas, SizeRule::OddFrom(3), Leaving::Dropped);
+        let rule = |replicas| desired(replicas, SizeRule::OddFrom(3), Leaving::Dropped);
         let three = choose(&[], &nodes(&["1", "2", "3", "4"]), &rule(None));
         assert_eq!((three.members.len(), &three.held), (3, &None));
         let four = choose(&three.members, &nodes(&["1", "2", "3", "4"]), &rule(Some(5)));
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn an_address_that_two_nodes_have_moves_no_member_and_makes_none() {
-        let rule = wish(None, SizeRule::EveryNode, Leaving::Kept);
+        let rule = desired(None, SizeRule::EveryNode, Leaving::Kept);
         let before = choose(&[], &nodes(&["1", "2"]), &rule);
         let mut now = nodes(&["1", "2", "3"]);
         now[0].address = Some("10.0.0.3".into());
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_lost_node_keeps_its_place_where_there_is_data() {
-        let rule = wish(None, SizeRule::OddUpTo(5), Leaving::Kept);
+        let rule = desired(None, SizeRule::OddUpTo(5), Leaving::Kept);
         let before = choose(&[], &nodes(&["1", "2", "3"]), &rule);
         let after = choose(&before.members, &nodes(&["1", "3", "4"]), &rule);
         assert_eq!(names(&after), names(&before));
@@ -430,27 +430,29 @@ mod tests {
 
     #[test]
     fn a_lost_node_is_replaced_where_there_is_no_data_by_a_member_with_another_identity_or_the_one_that_is_free() {
-        let rule = wish(None, SizeRule::EveryNode, Leaving::Dropped);
+        let rule = desired(None, SizeRule::EveryNode, Leaving::Dropped);
         let before = choose(&[], &nodes(&["1", "2", "3"]), &rule);
-        let replaced = |rule: &Wish<'_>| choose(&before.members, &nodes(&["1", "3", "4", "5"]), rule);
+        let replaced = |rule: &DesiredMembers<'_>| choose(&before.members, &nodes(&["1", "3", "4", "5"]), rule);
         assert_eq!(names(&replaced(&rule)), [(1, "1"), (3, "3"), (4, "4"), (5, "5")]);
-        let lowest = Wish { identities: Identities::Lowest, ..rule };
+        let lowest = DesiredMembers { identities: Identities::Lowest, ..rule };
         assert_eq!(names(&replaced(&lowest)), [(1, "1"), (3, "3"), (2, "4"), (4, "5")]);
     }
 
     #[test]
     fn lowering_replicas_of_a_store_is_refused_with_what_to_do() {
-        let before = choose(&[], &nodes(&["1", "2", "3"]), &wish(None, SizeRule::OddUpTo(5), Leaving::Kept));
+        let before = choose(&[], &nodes(&["1", "2", "3"]), &desired(None, SizeRule::OddUpTo(5), Leaving::Kept));
         let after =
-            choose(&before.members, &nodes(&["1", "2", "3"]), &wish(Some(1), SizeRule::OddUpTo(5), Leaving::Kept));
+            choose(&before.members, &nodes(&["1", "2", "3"]), &desired(Some(1), SizeRule::OddUpTo(5), Leaving::Kept));
         assert_eq!(after.members.len(), 3);
         assert!(after.held.is_some_and(|why| why.contains("set replicas back to 3")));
     }
 
     #[test]
     fn a_founded_store_does_not_grow_by_itself_and_says_so() {
-        let store =
-            |replicas| Wish { joining: Joining::AtFoundation, ..wish(replicas, SizeRule::OddUpTo(5), Leaving::Kept) };
+        let store = |replicas| DesiredMembers {
+            joining: Joining::AtFoundation,
+            ..desired(replicas, SizeRule::OddUpTo(5), Leaving::Kept)
+        };
         let one = choose(&[], &nodes(&["2"]), &store(None));
         let three = nodes(&["1", "2", "3"]);
         let silent = choose(&one.members, &three, &store(None));
@@ -467,8 +469,10 @@ mod tests {
 
     #[test]
     fn a_founded_store_keeps_its_members_when_fewer_or_other_nodes_match() {
-        let store =
-            |replicas| Wish { joining: Joining::AtFoundation, ..wish(replicas, SizeRule::OddUpTo(5), Leaving::Kept) };
+        let store = |replicas| DesiredMembers {
+            joining: Joining::AtFoundation,
+            ..desired(replicas, SizeRule::OddUpTo(5), Leaving::Kept)
+        };
         let three = choose(&[], &nodes(&["1", "2", "3"]), &store(None));
         for (replicas, present) in [(None, vec!["1"]), (None, vec!["3", "4", "5", "6", "7"]), (Some(3), vec!["4"])] {
             let after = choose(&three.members, &nodes(&present), &store(replicas));
@@ -479,8 +483,10 @@ mod tests {
 
     #[test]
     fn a_store_that_grows_one_by_one_is_founded_at_once_and_then_left_to_its_component() {
-        let store =
-            |replicas| Wish { joining: Joining::OneByOne, ..wish(replicas, SizeRule::OddUpTo(5), Leaving::Released) };
+        let store = |replicas| DesiredMembers {
+            joining: Joining::OneByOne,
+            ..desired(replicas, SizeRule::OddUpTo(5), Leaving::Released)
+        };
         let nodes = nodes(&["1", "2", "3"]);
         assert_eq!(choose(&[], &nodes, &store(None)).members.len(), 3);
         let one = choose(&[], &nodes[1..2], &store(None));
@@ -496,7 +502,7 @@ mod tests {
 
     #[test]
     fn more_replicas_than_nodes_is_said() {
-        let membership = choose(&[], &nodes(&["1"]), &wish(Some(3), SizeRule::OddUpTo(5), Leaving::Kept));
+        let membership = choose(&[], &nodes(&["1"]), &desired(Some(3), SizeRule::OddUpTo(5), Leaving::Kept));
         assert_eq!(membership.members.len(), 1);
         assert!(membership.held.is_some_and(|why| why.contains("3 members are wanted and 1 nodes match")));
     }
@@ -517,9 +523,9 @@ mod tests {
             for round in rounds {
                 let round: Vec<String> = round.iter().map(ToString::to_string).collect();
                 let present = nodes(&round.iter().map(String::as_str).collect::<Vec<_>>());
-                let wish = wish(None, rule, leaving);
-                let wish = if lowest { Wish { identities: Identities::Lowest, ..wish } } else { wish };
-                let next = choose(&members, &present, &wish).members;
+                let desired = desired(None, rule, leaving);
+                let desired = if lowest { DesiredMembers { identities: Identities::Lowest, ..desired } } else { desired };
+                let next = choose(&members, &present, &desired).members;
                 let mut ids: Vec<_> = next.iter().map(|member| member.id).collect();
                 prop_assert!(lowest || ids.is_sorted());
                 most = most.max(next.len());

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tf_api::contract::{MemberStatus, Reason};
 
-use crate::{adoption, not_ready::NotReady, observed::Pod, plan::News, reports::Reports};
+use crate::{not_ready::NotReady, observed::Pod, plan::News, reports::Reports, takeover};
 
 /// The members of the status with the numbers that their volumes have. `workload`: the StatefulSet of the resource, if there is one.
 ///
@@ -78,7 +78,7 @@ fn in_order_of(recorded: &[MemberStatus], corrected: Vec<MemberStatus>) -> Vec<M
 fn recovered(reports: &Reports<'_>, workload: &str) -> Result<Vec<MemberStatus>, NotReady> {
     let is_meant = |pod: &&Pod| pod.workload() == workload && !pod.terminating;
     let pods: Vec<&Pod> = reports.pods.iter().filter(is_meant).collect();
-    if pods.iter().any(|pod| adoption::is_foreign(pod)) {
+    if pods.iter().any(|pod| takeover::is_legacy(pod)) {
         return Ok(Vec::new());
     }
     let member = |pod: &Pod| {

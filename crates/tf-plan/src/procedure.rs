@@ -18,11 +18,11 @@ use tf_api::{
 use crate::{
     certificates, daemons,
     election::{Election, Line},
-    fleet::{self, Lane, View, Wave},
+    fleet::{self, Batch, PodGroup, View},
     observed::{Node, Observed, Pod},
     plan::{Mark, Plan},
     reports::{self, AgentCoverage, Reports, pod_of},
-    rollout::{self, Change, Decision, Seat},
+    rollout::{self, Change, Decision, PodSlot},
     status,
     step::{Step, Target},
 };
@@ -118,7 +118,7 @@ pub struct Store {
     /// The daemon that is the store.
     pub daemon: &'static str,
     /// What keeps a member that serves from being stopped.
-    pub gate: Gate,
+    pub policy: DisruptionPolicy,
     /// Pods that do not serve as they should although they say so, with the cause.
     pub troubles: fn(&[MemberStatus], &Reports<'_>) -> Troubles,
     /// How one server is elected to lead the others. None where no server does, or it does not matter which one.
@@ -137,19 +137,19 @@ impl Store {
 
 /// What keeps a member that serves from being stopped.
 #[derive(Clone, Copy, Debug)]
-pub enum Gate {
+pub enum DisruptionPolicy {
     /// Members serve each for itself, and are called this: the others have to serve. Those whose nodes are lost are not waited for, as long as
     /// another one serves.
-    Apart(&'static str),
+    Independent(&'static str),
     /// Members hold something together: this tells what it cannot bear.
-    Together(fn(&[MemberStatus], &Reports<'_>) -> Option<String>),
+    Quorum(fn(&[MemberStatus], &Reports<'_>) -> Option<String>),
 }
 
-impl Gate {
+impl DisruptionPolicy {
     /// Whether the daemon that speaks for a pod is all that counts of it, where its agent reports that it serves. A server of those that hold something together
     /// is needed with what is beside it.
-    const fn goes_by_speaker(self) -> bool {
-        matches!(self, Self::Apart(_))
+    const fn goes_by_main_daemon(self) -> bool {
+        matches!(self, Self::Independent(_))
     }
 
     /// `is_mended`: whether something in a pod fails that its own change may mend.
@@ -161,8 +161,8 @@ impl Gate {
         is_mended: impl Fn(&Pod) -> bool,
     ) -> Option<String> {
         let what = match self {
-            Self::Together(held) => return held(members, reports),
-            Self::Apart(what) => what,
+            Self::Quorum(held) => return held(members, reports),
+            Self::Independent(what) => what,
         };
         let (lost, there): (Vec<_>, Vec<_>) = members.iter().partition(|member| is_unreachable(nodes, &member.node));
         let serves =
@@ -203,7 +203,7 @@ pub fn complete_nodes<Cr: Managed>(
     plan: &mut Plan,
     cr: &Cr,
     observed: &Observed<Cr>,
-    lanes: &[Lane],
+    groups: &[PodGroup],
     contents: &BTreeMap<String, ContentHash>,
 ) {
     let reports = Reports::of_observed(observed);
@@ -237,19 +237,21 @@ pub fn complete_nodes<Cr: Managed>(
         drained: &|pod| node(pod).is_some_and(|node| node.has_taint(names::TAINT_DRAIN)),
     };
     // Without agents nothing is known of what uses a forwarder.
-    let of = |lane: &Lane| if is_clear { lane.clone() } else { Lane { forwarders: BTreeSet::new(), ..lane.clone() } };
-    let waves: Vec<Wave> = lanes.iter().map(|lane| fleet::wave(&of(lane), &view)).collect();
-    let changes = waves.iter().flat_map(|wave| wave.changes.iter().cloned());
+    let of = |group: &PodGroup| {
+        if is_clear { group.clone() } else { PodGroup { forwarders: BTreeSet::new(), ..group.clone() } }
+    };
+    let batches: Vec<Batch> = groups.iter().map(|group| fleet::batch(&of(group), &view)).collect();
+    let changes = batches.iter().flat_map(|wave| wave.changes.iter().cloned());
     let mut steps = changes.filter_map(|change| reports.step(change, &contents));
     plan.step = steps.next();
     plan.wave = steps.collect();
     let beside = |more: usize| if more > 0 { format!(", and {more} more") } else { String::new() };
     let explained = plan.step.as_ref().map(|step| format!("{}{}", step.explain(), beside(plan.wave.len())));
-    plan.under_way = explained.or_else(|| waves.iter().find_map(|wave| wave.held.clone()));
-    plan.again = waves.iter().filter_map(|wave| wave.again).chain(plan.again).min();
+    plan.under_way = explained.or_else(|| batches.iter().find_map(|wave| wave.held.clone()));
+    plan.again = batches.iter().filter_map(|wave| wave.again).chain(plan.again).min();
     if is_clear {
-        plan.drains = waves.iter().flat_map(|wave| wave.drains.iter().cloned()).collect();
-        let ended = waves.iter().flat_map(|wave| &wave.drained);
+        plan.drains = batches.iter().flat_map(|wave| wave.drains.iter().cloned()).collect();
+        let ended = batches.iter().flat_map(|wave| &wave.drained);
         plan.marks.extend(ended.map(|node| Mark::untaint(node, names::TAINT_DRAIN)));
         let drained = || {
             let first = &plan.drains.first()?.node;
@@ -257,7 +259,7 @@ pub fn complete_nodes<Cr: Managed>(
         };
         plan.under_way = plan.under_way.take().or_else(drained);
     }
-    plan.left = waves.into_iter().flat_map(|wave| wave.left).collect();
+    plan.left = batches.into_iter().flat_map(|wave| wave.left).collect();
     let left = plan.left.len();
     plan.notes.extend((left > 0).then(|| {
         format!("{left} pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced")
@@ -341,37 +343,38 @@ fn roll<Cr: Managed>(
     let change = |pod| reports.change(pod, store.daemon, live, template, contents);
     let settles = |pod: &Pod| reports.settles(pod, store.daemon, observed.now);
     let is_away = |pod: &Pod| reports.serves(pod) == Some(false);
-    let seat = |pod| {
-        let seat: Seat<'_> = seat(pod, change(pod), reports);
+    let slot = |pod| {
+        let slot: PodSlot<'_> = slot(pod, change(pod), reports);
         let is_another_away = || there.iter().any(|other| other.uid != pod.uid && is_away(other));
         // A server of those that hold something together is needed with what is beside it, and not stopped while another one is away.
-        let counts_as_down = seat.ails && !store.gate.goes_by_speaker() && !is_another_away();
-        Seat {
+        let counts_as_down = slot.ails && !store.policy.goes_by_main_daemon() && !is_another_away();
+        PodSlot {
             last: store.election.is_some_and(|election| election.goes_last(pod, &queue)),
             settles: settles(pod).is_some(),
             lately: left_of_patience(pod, observed.now).is_some(),
-            pending: seat.change.is_some() && reports.is_pending(pod, store.daemon),
-            serves: seat.serves && !counts_as_down,
+            pending: slot.change.is_some() && reports.is_pending(pod, store.daemon),
+            serves: slot.serves && !counts_as_down,
             away: is_away(pod),
-            ails: seat.ails && !counts_as_down,
-            ..seat
+            ails: slot.ails && !counts_as_down,
+            ..slot
         }
     };
-    let seats: Vec<Seat<'_>> = there.iter().copied().map(seat).collect();
-    let is_mended = |pod: &Pod| seats.iter().any(|seat| seat.uid == pod.uid && seat.is_mended());
+    let slots: Vec<PodSlot<'_>> = there.iter().copied().map(slot).collect();
+    let is_mended = |pod: &Pod| slots.iter().any(|slot| slot.uid == pod.uid && slot.is_mended());
     let counts =
         |name: &str| !lost.iter().chain(&there).any(|pod| pod.name == name && (lost.contains(pod) || is_mended(pod)));
-    let gate =
-        || unserving(&reports.troubles(), counts).or_else(|| store.gate.held(&plan.members, reports, nodes, is_mended));
+    let gate = || {
+        unserving(&reports.troubles(), counts).or_else(|| store.policy.held(&plan.members, reports, nodes, is_mended))
+    };
     let needs = plan.drafts.iter().find(|draft| draft.kind == ConditionType::DependenciesReady);
     let away = needs.filter(|draft| draft.reason == Reason::DependencyUnavailable);
     let lacks = away.map(|draft| draft.message.as_str());
-    let decision = match store.gate {
-        Gate::Apart(_) if cr.is_initialized() => rollout::next_apart(&seats, lacks, gate),
-        Gate::Apart(_) | Gate::Together(_) => rollout::next(&seats, gate),
+    let decision = match store.policy {
+        DisruptionPolicy::Independent(_) if cr.is_initialized() => rollout::next_independent(&slots, lacks, gate),
+        DisruptionPolicy::Independent(_) | DisruptionPolicy::Quorum(_) => rollout::next(&slots, gate),
     };
     let left = lost.iter().find(|pod| change(pod).is_some());
-    let told = decision.held().and_then(|_| rollout::told(&seats));
+    let told = decision.held().and_then(|_| rollout::told(&slots));
     let decision = match (told.unwrap_or(decision), left) {
         (Decision::Done, Some(pod)) => Decision::Hold(format!(
             "pod {} is brought up to date when its node is back, or in its place another one",
@@ -379,7 +382,7 @@ fn roll<Cr: Managed>(
         )),
         (decision, _) => decision,
     };
-    let turn = decision.target().and_then(|target| store.election?.turn(target, &seats, &queue));
+    let turn = decision.target().and_then(|target| store.election?.turn(target, &slots, &queue));
     let is_held = decision.held().is_some();
     let settled = there.iter().filter_map(|pod| settles(pod)).max().filter(|_| is_held);
     let patient = there.iter().filter_map(|pod| left_of_patience(pod, observed.now)).min().filter(|_| is_held);
@@ -400,24 +403,24 @@ fn left_of_patience(pod: &Pod, now: Timestamp) -> Option<Duration> {
 /// Makes a pod anew whose node is of no member, where members may leave at any time: a StatefulSet that is made smaller keeps the lowest
 /// ordinals, on whatever nodes they are, and a node that is no member's any more keeps its pod. The new pod finds a node that lacks one. One
 /// that serves goes only while all others do.
-pub fn reseat<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
-    reseat_while(plan, observed, |all_serve| all_serve);
+pub fn reschedule<Cr>(plan: &mut Plan, observed: &Observed<Cr>) {
+    reschedule_while(plan, observed, |all_serve| all_serve);
 }
 
 /// The same; one that serves goes where `is_borne` says so, knowing whether all others do.
-pub fn reseat_while<Cr>(plan: &mut Plan, observed: &Observed<Cr>, is_borne: impl Fn(bool) -> bool) {
+pub fn reschedule_while<Cr>(plan: &mut Plan, observed: &Observed<Cr>, is_borne: impl Fn(bool) -> bool) {
     if plan.step.is_some() {
         return;
     }
-    let seats = plan.members.len();
+    let slots = plan.members.len();
     let is_member = |node: &String| plan.members.iter().any(|member| member.node == *node);
-    let is_kept = |pod: &&Pod| !pod.terminating && pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < seats);
+    let is_kept = |pod: &&Pod| !pod.terminating && pod.ordinal().is_some_and(|ordinal| (ordinal as usize) < slots);
     let pods: Vec<&Pod> = Reports::of_observed(observed).pods.iter().filter(is_kept).collect();
     let elsewhere = || pods.iter().filter(|pod| pod.node.as_ref().is_some_and(|node| !is_member(node)));
     let (workload, _) = plan.workload();
     // Until its controller has seen the members it would put the pod where it was.
     let is_current = observed.workloads.get(workload).is_some_and(|live| live.current);
-    let all_serve = pods.len() == seats && pods.iter().all(|pod| pod.ready);
+    let all_serve = pods.len() == slots && pods.iter().all(|pod| pod.ready);
     let stray = elsewhere().find(|pod| !pod.ready).or_else(|| elsewhere().next().filter(|_| is_borne(all_serve)));
     if let Some(pod) = stray.filter(|_| is_current) {
         let step = Step::Restart(Target::of(pod, "its node is of no member"));
@@ -455,7 +458,7 @@ pub fn heard<'m, 'a, Facts>(
 }
 
 /// A pod with what its agent reports: one that does not answer says nothing about the server, and one that is cut off serves the clients it sees.
-fn seat<'a>(pod: &'a Pod, change: Option<Change>, reports: &Reports<'_>) -> Seat<'a> {
+fn slot<'a>(pod: &'a Pod, change: Option<Change>, reports: &Reports<'_>) -> PodSlot<'a> {
     let serves = pod.ready || reports.serves(pod) == Some(true);
-    Seat { serves, ails: reports.ails(pod), ..rollout::of_kubelet(pod, change) }
+    PodSlot { serves, ails: reports.ails(pod), ..rollout::of_kubelet(pod, change) }
 }

@@ -15,7 +15,7 @@ use crate::{
 
 /// What is wanted, what is there, and where there is room.
 #[derive(Clone, Copy, Debug)]
-pub struct Room<'a> {
+pub struct Capacity<'a> {
     /// Number of members that is asked for; none where nobody states one.
     pub wanted: Option<usize>,
     /// Members in the order they were recorded.
@@ -26,7 +26,7 @@ pub struct Room<'a> {
     pub pods: &'a [Pod],
 }
 
-impl<'a> Room<'a> {
+impl<'a> Capacity<'a> {
     /// Whether a node is there and matches.
     pub fn is_usable(&self, node: &str) -> bool {
         self.places.iter().any(|place| place.name == node)
@@ -46,9 +46,9 @@ impl<'a> Room<'a> {
     /// Whether the StatefulSet can be made smaller by this member: it takes the pod on the highest ordinal. Without a node the member
     /// has no pod that serves; the one that goes then is made anew on another ordinal.
     pub fn is_one_too_many(&self, member: &MemberStatus) -> bool {
-        let seats: Vec<_> =
+        let slots: Vec<_> =
             self.pods.iter().filter_map(|pod| Some((pod.ordinal()? as usize, pod.node.as_deref()))).collect();
-        let can_go = || !self.is_usable(&member.node) || has_last_seat(self.members, &seats, member);
+        let can_go = || !self.is_usable(&member.node) || has_last_seat(self.members, &slots, member);
         self.has_too_many() && can_go()
     }
 
@@ -165,10 +165,10 @@ impl Record {
     ///
     /// # Errors
     /// There is no node for another one.
-    pub fn strike_off(&mut self, member: &MemberStatus, room: &Room<'_>) -> Result<(), String> {
-        let is_smaller = room.is_one_too_many(member);
-        let own = room.places.iter().copied().find(|place| place.name == member.node);
-        let place = own.or_else(|| room.free_place()).filter(|_| !is_smaller);
+    pub fn strike_off(&mut self, member: &MemberStatus, capacity: &Capacity<'_>) -> Result<(), String> {
+        let is_smaller = capacity.is_one_too_many(member);
+        let own = capacity.places.iter().copied().find(|place| place.name == member.node);
+        let place = own.or_else(|| capacity.free_place()).filter(|_| !is_smaller);
         if place.is_none() && !is_smaller {
             let MemberStatus { id, node, .. } = member;
             return Err(format!(

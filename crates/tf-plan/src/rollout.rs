@@ -39,7 +39,7 @@ pub enum Change {
 
 /// A pod of a roll-out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seat<'a> {
+pub struct PodSlot<'a> {
     /// Its name.
     pub pod: &'a str,
     /// Its uid.
@@ -69,7 +69,7 @@ pub struct Seat<'a> {
     pub change: Option<Change>,
 }
 
-impl Seat<'_> {
+impl PodSlot<'_> {
     /// What it is called in messages: a pod of a DaemonSet is known by its node.
     pub(crate) fn title(&self) -> String {
         let Self { pod, node, .. } = self;
@@ -138,17 +138,17 @@ impl Decision {
 }
 
 /// Decides, for pods in the order of their ordinals. `gate` says what keeps a pod that serves from being touched.
-pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
+pub fn next(slots: &[PodSlot<'_>], gate: impl FnOnce() -> Option<String>) -> Decision {
     // The highest ordinal first, as a StatefulSet's own rolling update does.
-    let mut due: Vec<&Seat<'_>> = seats.iter().rev().filter(|seat| seat.is_due()).collect();
+    let mut due: Vec<&PodSlot<'_>> = slots.iter().rev().filter(|slot| slot.is_due()).collect();
     let held = |why| hold(due.len(), why);
     if let Some(down) = down(&due) {
         // It may be back in a moment, and then two would be away.
-        let beside = || seats.iter().filter(|seat| seat.uid != down.uid);
-        let why = disturbed(beside()).or_else(|| settling(beside())).or_else(|| untried(down, seats));
+        let beside = || slots.iter().filter(|slot| slot.uid != down.uid);
+        let why = disturbed(beside()).or_else(|| settling(beside())).or_else(|| untried(down, slots));
         return why.map_or_else(|| update(down, DOWN), held);
     }
-    let disturbed = disturbed(seats);
+    let disturbed = disturbed(slots);
     if due.is_empty() {
         // The last one may not have begun to change over yet.
         return disturbed.map_or(Decision::Done, Decision::Hold);
@@ -157,8 +157,8 @@ pub fn next(seats: &[Seat<'_>], gate: impl FnOnce() -> Option<String>) -> Decisi
         return held(why);
     }
     // Before any other one that serves, since it may take what it was asked for at any moment.
-    due.sort_by_key(|seat| (!seat.pending, !seat.ails, seat.last));
-    due.first().map_or(Decision::Done, |seat| update(seat, "it is not up to date"))
+    due.sort_by_key(|slot| (!slot.pending, !slot.ails, slot.last));
+    due.first().map_or(Decision::Done, |slot| update(slot, "it is not up to date"))
 }
 
 fn hold(due: usize, why: String) -> Decision {
@@ -174,21 +174,21 @@ pub(crate) fn held(due: usize, why: String) -> String {
 pub(crate) const DOWN: &str = "it does not serve and is not up to date";
 
 /// The first of these that does not serve and can be brought up to date.
-fn down<'s, 'a>(due: &[&'s Seat<'a>]) -> Option<&'s Seat<'a>> {
-    due.iter().find(|seat| !seat.serves && !seat.terminating).copied()
+fn down<'s, 'a>(due: &[&'s PodSlot<'a>]) -> Option<&'s PodSlot<'a>> {
+    due.iter().find(|slot| !slot.serves && !slot.terminating).copied()
 }
 
 /// Why a pod that does not serve does not get the template that it lacks: one that has it does not serve, either.
-pub(crate) fn untried(down: &Seat<'_>, seats: &[Seat<'_>]) -> Option<String> {
-    let has_it = |seat: &&Seat<'_>| seat.change.is_none() && !seat.serves;
+pub(crate) fn untried(down: &PodSlot<'_>, slots: &[PodSlot<'_>]) -> Option<String> {
+    let has_it = |slot: &&PodSlot<'_>| slot.change.is_none() && !slot.serves;
     if down.change != Some(Change::Template) {
         return None;
     }
-    if let Some(seat) = seats.iter().filter(has_it).find(|seat| seat.lacks_image) {
-        return Some(format!("{} is, and its image cannot be pulled", seat.title()));
+    if let Some(slot) = slots.iter().filter(has_it).find(|slot| slot.lacks_image) {
+        return Some(format!("{} is, and its image cannot be pulled", slot.title()));
     }
-    let seat = seats.iter().find(has_it).filter(|_| down.lately)?;
-    let (tried, seconds) = (seat.title(), PATIENCE.as_secs());
+    let slot = slots.iter().find(has_it).filter(|_| down.lately)?;
+    let (tried, seconds) = (slot.title(), PATIENCE.as_secs());
     Some(format!("{tried} is, and does not serve; {} has been away for less than {seconds} s", down.title()))
 }
 
@@ -196,40 +196,40 @@ pub(crate) fn untried(down: &Seat<'_>, seats: &[Seat<'_>]) -> Option<String> {
 /// time does; here one that was started settles first. One that lost what it lives on goes on with what it read
 /// before, and would come back without: nobody is touched meanwhile. `lacks`: what all of them lack, if anything; besides, when one that is
 /// up to date does not serve, either, what the others need is elsewhere.
-pub fn next_apart(seats: &[Seat<'_>], lacks: Option<&str>, gate: impl FnOnce() -> Option<String>) -> Decision {
-    let suffers = seats.iter().any(|seat| seat.is_due() && !seat.serves);
-    let anyway = seats.iter().find(|seat| suffers && !seat.is_due() && (seat.away || !seat.serves));
-    let anyway = anyway.map(|seat| format!("{} is, or is on its way there, and does not serve, either", seat.title()));
-    let due = seats.iter().filter(|seat| seat.is_due()).count();
+pub fn next_independent(slots: &[PodSlot<'_>], lacks: Option<&str>, gate: impl FnOnce() -> Option<String>) -> Decision {
+    let suffers = slots.iter().any(|slot| slot.is_due() && !slot.serves);
+    let anyway = slots.iter().find(|slot| suffers && !slot.is_due() && (slot.away || !slot.serves));
+    let anyway = anyway.map(|slot| format!("{} is, or is on its way there, and does not serve, either", slot.title()));
+    let due = slots.iter().filter(|slot| slot.is_due()).count();
     match lacks.map(str::to_owned).or(anyway) {
         Some(why) if due > 0 => hold(due, why),
-        _ => next(seats, || settling(seats).or_else(gate)),
+        _ => next(slots, || settling(slots).or_else(gate)),
     }
 }
 
 /// The decision where one is held that stops nobody: a pod whose daemons take the configuration as they run. None where those that have it
 /// do not all serve, which may be what it does.
-pub fn told(seats: &[Seat<'_>]) -> Option<Decision> {
-    let is_borne = disturbed(seats).is_none() && seats.iter().all(|seat| seat.is_due() || seat.serves);
-    let told = seats.iter().rev().find(|seat| seat.change == Some(Change::HotReload))?;
+pub fn told(slots: &[PodSlot<'_>]) -> Option<Decision> {
+    let is_borne = disturbed(slots).is_none() && slots.iter().all(|slot| slot.is_due() || slot.serves);
+    let told = slots.iter().rev().find(|slot| slot.change == Some(Change::HotReload))?;
     is_borne.then(|| update(told, "it is not up to date"))
 }
 
 /// The disturbance by the operator that is not over yet.
-pub fn disturbed<'s, 'a: 's>(seats: impl IntoIterator<Item = &'s Seat<'a>>) -> Option<String> {
-    seats.into_iter().find_map(|seat| Some(format!("{} {}", seat.title(), seat.disturbed()?)))
+pub fn disturbed<'s, 'a: 's>(slots: impl IntoIterator<Item = &'s PodSlot<'a>>) -> Option<String> {
+    slots.into_iter().find_map(|slot| Some(format!("{} {}", slot.title(), slot.disturbed()?)))
 }
 
 /// A pod that was started a moment ago.
-fn settling<'s, 'a: 's>(seats: impl IntoIterator<Item = &'s Seat<'a>>) -> Option<String> {
-    let seat = seats.into_iter().find(|seat| seat.settles)?;
-    Some(format!("{} has served for less than {} s", seat.title(), SETTLING.as_secs()))
+fn settling<'s, 'a: 's>(slots: impl IntoIterator<Item = &'s PodSlot<'a>>) -> Option<String> {
+    let slot = slots.into_iter().find(|slot| slot.settles)?;
+    Some(format!("{} has served for less than {} s", slot.title(), SETTLING.as_secs()))
 }
 
 /// Brings one pod up to date, whatever else holds.
-pub(crate) fn update(seat: &Seat<'_>, why: &str) -> Decision {
-    let target = Target { pod: seat.pod.to_owned(), uid: seat.uid.to_owned(), why: why.to_owned() };
-    match seat.change {
+pub(crate) fn update(slot: &PodSlot<'_>, why: &str) -> Decision {
+    let target = Target { pod: slot.pod.to_owned(), uid: slot.uid.to_owned(), why: why.to_owned() };
+    match slot.change {
         Some(Change::Configuration | Change::HotReload) => Decision::Activate(target),
         Some(Change::Certificate) => Decision::Renew(target),
         Some(Change::Template | Change::UnderWay) | None => Decision::Restart(target),
@@ -239,12 +239,12 @@ pub(crate) fn update(seat: &Seat<'_>, why: &str) -> Decision {
 /// Decides where the kubelet's word is all there is, for pods of these workloads, each with the hash that its pods' template
 /// should have.
 pub fn of_pods(pods: &[Pod], live: &BTreeMap<String, Workload>, templates: &[(String, String)]) -> Decision {
-    let seat = |pod: &Pod| {
+    let slot = |pod: &Pod| {
         let (name, template) = templates.iter().find(|(name, _)| pod.workload() == name)?;
         outdated(pod, live.get(name), template)
     };
-    let seats = in_turn(pods, templates, |pod| of_kubelet(pod, seat(pod)));
-    next(&seats, || unready(pods).or_else(|| any_incomplete(pods, live, templates)))
+    let slots = in_turn(pods, templates, |pod| of_kubelet(pod, slot(pod)));
+    next(&slots, || unready(pods).or_else(|| any_incomplete(pods, live, templates)))
 }
 
 /// Whether a pod has to be replaced: for another template, because `kubectl rollout restart` asks for it, or since its node has another address. Until the controller of its workload has seen that one it would make the pod from the
@@ -262,23 +262,23 @@ pub fn restart_is_due(pod: &Pod, live: &Workload) -> bool {
 }
 
 /// A pod as the kubelet has it.
-pub fn of_kubelet(pod: &Pod, change: Option<Change>) -> Seat<'_> {
+pub fn of_kubelet(pod: &Pod, change: Option<Change>) -> PodSlot<'_> {
     let Pod { name, uid, ready, terminating, .. } = pod;
     let node = pod.node.as_deref();
     let (serves, terminating, lacks_image) = (*ready, *terminating, pod.lacks_image);
-    Seat { pod: name, uid, node, serves, terminating, lacks_image, change, ..Seat::default() }
+    PodSlot { pod: name, uid, node, serves, terminating, lacks_image, change, ..PodSlot::default() }
 }
 
 /// Pods of one workload after the other, the first first: pods are taken from the end.
 fn in_turn<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
     templates: &[(String, String)],
-    seat: impl Fn(&'a Pod) -> Seat<'a>,
-) -> Vec<Seat<'a>> {
+    slot: impl Fn(&'a Pod) -> PodSlot<'a>,
+) -> Vec<PodSlot<'a>> {
     let rank = |pod: &Pod| templates.iter().position(|(name, _)| pod.workload() == name).unwrap_or(usize::MAX);
     let mut ordered: Vec<&Pod> = pods.into_iter().collect();
     ordered.sort_by_key(|pod| Reverse(rank(pod)));
-    ordered.into_iter().map(seat).collect()
+    ordered.into_iter().map(slot).collect()
 }
 
 pub(crate) fn unready<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<String> {
@@ -336,11 +336,11 @@ mod tests {
     fn the_highest_ordinal_goes_first_but_for_who_goes_last() {
         let pods = [pod(0, true, "old"), pod(1, true, "old"), pod(2, true, "old")];
         assert!(matches!(of_set(&pods, workload(3)), Decision::Restart(target) if target.pod == "set-2"));
-        let seat = |pod, last| {
+        let slot = |pod, last| {
             let change = Some(Change::Configuration);
-            Seat { pod, serves: true, last, change, ..Seat::default() }
+            PodSlot { pod, serves: true, last, change, ..PodSlot::default() }
         };
-        let led = [seat("a", false), seat("b", false), seat("c", true)];
+        let led = [slot("a", false), slot("b", false), slot("c", true)];
         assert!(matches!(next(&led, || None), Decision::Activate(target) if target.pod == "b"));
         assert!(matches!(next(&led[2..], || None), Decision::Activate(target) if target.pod == "c"));
     }
@@ -385,22 +385,22 @@ mod tests {
 
     #[test]
     fn of_members_that_serve_each_for_itself_none_follows_one_that_does_not_serve_although_it_is_up_to_date() {
-        let seat = |pod, serves, change| Seat { pod, uid: pod, serves, change, ..Seat::default() };
+        let slot = |pod, serves, change| PodSlot { pod, uid: pod, serves, change, ..PodSlot::default() };
         let old = Some(Change::Configuration);
         let fine = || None;
-        let down = [seat("a", false, old), seat("b", false, old), seat("c", false, old)];
-        assert!(matches!(next_apart(&down, None, fine), Decision::Activate(target) if target.pod == "c"));
+        let down = [slot("a", false, old), slot("b", false, old), slot("c", false, old)];
+        assert!(matches!(next_independent(&down, None, fine), Decision::Activate(target) if target.pod == "c"));
         for way in [None, Some(Change::UnderWay)] {
-            let tried = [seat("a", false, old), seat("b", true, old), seat("c", false, way)];
-            let Decision::Hold(why) = next_apart(&tried, None, fine) else { panic!("it goes on") };
+            let tried = [slot("a", false, old), slot("b", true, old), slot("c", false, way)];
+            let Decision::Hold(why) = next_independent(&tried, None, fine) else { panic!("it goes on") };
             assert!(why.starts_with("2 pods are not up to date, none is touched now: pod c"), "{why}");
         }
-        let helped = [seat("a", false, old), seat("b", false, old), seat("c", true, None)];
-        assert!(matches!(next_apart(&helped, None, fine), Decision::Activate(target) if target.pod == "b"));
+        let helped = [slot("a", false, old), slot("b", false, old), slot("c", true, None)];
+        assert!(matches!(next_independent(&helped, None, fine), Decision::Activate(target) if target.pod == "b"));
         let lacks = Some("Cassandra tf/a is not available");
-        let Decision::Hold(why) = next_apart(&down, lacks, fine) else { panic!("what it would read is gone") };
+        let Decision::Hold(why) = next_independent(&down, lacks, fine) else { panic!("what it would read is gone") };
         assert_eq!(why, "3 pods are not up to date, none is touched now: Cassandra tf/a is not available");
-        assert_eq!(next_apart(&[seat("a", true, None)], lacks, fine), Decision::Done);
+        assert_eq!(next_independent(&[slot("a", true, None)], lacks, fine), Decision::Done);
     }
 
     fn change() -> impl Strategy<Value = Option<Change>> {
@@ -416,24 +416,26 @@ mod tests {
     #[test]
     fn what_is_down_waits_for_what_the_operator_stopped_a_moment_ago() {
         let old = Some(Change::Configuration);
-        let away = Seat { pod: "a", uid: "a", change: old, ..Seat::default() };
+        let away = PodSlot { pod: "a", uid: "a", change: old, ..PodSlot::default() };
         let stopped = [
-            Seat { pod: "b", uid: "b", serves: true, change: Some(Change::UnderWay), ..Seat::default() },
-            Seat { pod: "b", uid: "b", serves: true, settles: true, ..Seat::default() },
-            Seat { pod: "b", uid: "b", terminating: true, ..Seat::default() },
+            PodSlot { pod: "b", uid: "b", serves: true, change: Some(Change::UnderWay), ..PodSlot::default() },
+            PodSlot { pod: "b", uid: "b", serves: true, settles: true, ..PodSlot::default() },
+            PodSlot { pod: "b", uid: "b", terminating: true, ..PodSlot::default() },
         ];
         for other in stopped {
             let Decision::Hold(why) = next(&[away.clone(), other], || None) else { panic!("it goes on") };
             assert!(why.starts_with("1 pods are not up to date, none is touched now: pod b "), "{why}");
         }
-        let back = Seat { pod: "b", uid: "b", serves: true, ..Seat::default() };
+        let back = PodSlot { pod: "b", uid: "b", serves: true, ..PodSlot::default() };
         assert!(matches!(next(&[away.clone(), back], || None), Decision::Activate(target) if target.pod == "a"));
-        let settles = [Seat { settles: true, ..Seat::default() }, Seat { serves: true, ..away.clone() }];
-        assert!(matches!(next_apart(&settles, None, || None), Decision::Hold(why) if why.contains("less than 5 s")));
-        let restarts = [Seat { serves: true, away: true, ..Seat::default() }, away.clone()];
-        let Decision::Hold(why) = next_apart(&restarts, None, || None) else { panic!("the kubelet is late") };
+        let settles = [PodSlot { settles: true, ..PodSlot::default() }, PodSlot { serves: true, ..away.clone() }];
+        assert!(
+            matches!(next_independent(&settles, None, || None), Decision::Hold(why) if why.contains("less than 5 s"))
+        );
+        let restarts = [PodSlot { serves: true, away: true, ..PodSlot::default() }, away.clone()];
+        let Decision::Hold(why) = next_independent(&restarts, None, || None) else { panic!("the kubelet is late") };
         assert!(why.contains("does not serve, either"), "{why}");
-        let begins = Seat { settles: true, ..away };
+        let begins = PodSlot { settles: true, ..away };
         assert!(
             matches!(next(&[begins], || None), Decision::Activate(target) if target.pod == "a"),
             "it is no other one"
@@ -442,10 +444,10 @@ mod tests {
 
     #[test]
     fn a_template_by_which_a_member_does_not_serve_goes_to_no_other_one_that_was_away_for_a_moment() {
-        let due = |lately| Seat { pod: "a", uid: "a", change: Some(Change::Template), lately, ..Seat::default() };
-        let tried = |lacks_image| Seat { pod: "c", uid: "c", lacks_image, ..Seat::default() };
-        let well = Seat { pod: "b", uid: "b", serves: true, change: Some(Change::Template), ..Seat::default() };
-        let decide = |a: Seat<'static>, c: Seat<'static>| next(&[a, well.clone(), c], || None);
+        let due = |lately| PodSlot { pod: "a", uid: "a", change: Some(Change::Template), lately, ..PodSlot::default() };
+        let tried = |lacks_image| PodSlot { pod: "c", uid: "c", lacks_image, ..PodSlot::default() };
+        let well = PodSlot { pod: "b", uid: "b", serves: true, change: Some(Change::Template), ..PodSlot::default() };
+        let decide = |a: PodSlot<'static>, c: PodSlot<'static>| next(&[a, well.clone(), c], || None);
         let Decision::Hold(why) = decide(due(true), tried(false)) else { panic!("it gets the template") };
         assert_eq!(
             why,
@@ -458,32 +460,32 @@ mod tests {
             assert!(why.ends_with("pod c is, and its image cannot be pulled"), "{why}");
         }
         // A template that mends it has been tried by none yet.
-        let serves = Seat { serves: true, ..tried(false) };
+        let serves = PodSlot { serves: true, ..tried(false) };
         assert!(matches!(decide(due(true), serves), Decision::Restart(target) if target.pod == "a"));
-        let configuration = Seat { change: Some(Change::Configuration), ..due(true) };
+        let configuration = PodSlot { change: Some(Change::Configuration), ..due(true) };
         assert!(matches!(decide(configuration, tried(true)), Decision::Activate(target) if target.pod == "a"));
     }
 
     #[test]
     fn a_pod_in_which_something_beside_the_speaker_fails_goes_before_healthy_ones() {
-        let seat = |pod, ails, last| {
+        let slot = |pod, ails, last| {
             let change = Some(Change::Configuration);
-            Seat { pod, uid: pod, serves: true, ails, last, change, ..Seat::default() }
+            PodSlot { pod, uid: pod, serves: true, ails, last, change, ..PodSlot::default() }
         };
-        let seats = [seat("a", true, true), seat("b", false, false), seat("c", false, false)];
-        assert!(matches!(next(&seats, || None), Decision::Activate(target) if target.pod == "a"));
-        assert!(matches!(next(&seats, || Some("held".into())), Decision::Hold(_)), "its speaker serves");
+        let slots = [slot("a", true, true), slot("b", false, false), slot("c", false, false)];
+        assert!(matches!(next(&slots, || None), Decision::Activate(target) if target.pod == "a"));
+        assert!(matches!(next(&slots, || Some("held".into())), Decision::Hold(_)), "its speaker serves");
     }
 
-    fn seat(
+    fn slot(
         pod: &str,
         [serves, away, ails, pending, settles, last, terminating, lately, lacks_image]: [bool; 9],
         change: Option<Change>,
-    ) -> Seat<'_> {
+    ) -> PodSlot<'_> {
         let pending = pending && change.is_some_and(|change| change != Change::UnderWay);
         let (lately, lacks_image) = (lately && !serves, lacks_image && !serves);
         let (ails, uid, node) = (ails && serves, pod, None);
-        Seat { pod, uid, node, serves, away, ails, pending, settles, lately, lacks_image, last, terminating, change }
+        PodSlot { pod, uid, node, serves, away, ails, pending, settles, lately, lacks_image, last, terminating, change }
     }
 
     proptest! {
@@ -494,53 +496,53 @@ mod tests {
             states in prop::collection::vec((any::<[bool; 9]>(), change()), 1..7), held: bool,
         ) {
             let names: Vec<String> = (0..states.len()).map(|index| format!("pod-{index}")).collect();
-            let seats: Vec<Seat<'_>> = names.iter().zip(&states).map(|(pod, (is, change))| seat(pod, *is, *change)).collect();
-            let disturbed = |seat: &&Seat<'_>| seat.terminating || seat.change == Some(Change::UnderWay);
-            let busy = |seat: &&Seat<'_>| seat.settles || disturbed(seat);
-            let due = |seat: &&Seat<'_>| seat.change.is_some_and(|change| change != Change::UnderWay);
-            if let Some(target) = next_apart(&seats, None, || None).target() {
-                let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
-                let is_away = |seat: &Seat<'_>| !due(&seat) && (seat.away || !seat.serves);
-                prop_assert!(!seats.iter().any(|seat| seat.pod != target.pod && busy(&seat)));
-                prop_assert!(target.serves || !seats.iter().any(is_away));
+            let slots: Vec<PodSlot<'_>> = names.iter().zip(&states).map(|(pod, (is, change))| slot(pod, *is, *change)).collect();
+            let disturbed = |slot: &&PodSlot<'_>| slot.terminating || slot.change == Some(Change::UnderWay);
+            let busy = |slot: &&PodSlot<'_>| slot.settles || disturbed(slot);
+            let due = |slot: &&PodSlot<'_>| slot.change.is_some_and(|change| change != Change::UnderWay);
+            if let Some(target) = next_independent(&slots, None, || None).target() {
+                let target = slots.iter().find(|slot| slot.pod == target.pod).unwrap();
+                let is_away = |slot: &PodSlot<'_>| !due(&slot) && (slot.away || !slot.serves);
+                prop_assert!(!slots.iter().any(|slot| slot.pod != target.pod && busy(&slot)));
+                prop_assert!(target.serves || !slots.iter().any(is_away));
             }
-            let has_failed = |why: &dyn Fn(&Seat<'_>) -> bool| seats.iter().any(|seat| seat.change.is_none() && !seat.serves && why(seat));
-            match next(&seats, || held.then(|| "held".to_owned())) {
+            let has_failed = |why: &dyn Fn(&PodSlot<'_>) -> bool| slots.iter().any(|slot| slot.change.is_none() && !slot.serves && why(slot));
+            match next(&slots, || held.then(|| "held".to_owned())) {
                 Decision::Restart(target) | Decision::Activate(target) | Decision::Renew(target) => {
-                    let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
+                    let target = slots.iter().find(|slot| slot.pod == target.pod).unwrap();
                     prop_assert!(due(&target) && !target.terminating);
-                    let others_are = |busy: &dyn Fn(&&Seat<'_>) -> bool| seats.iter().any(|seat| seat.pod != target.pod && busy(&seat));
+                    let others_are = |busy: &dyn Fn(&&PodSlot<'_>) -> bool| slots.iter().any(|slot| slot.pod != target.pod && busy(&slot));
                     prop_assert!(!others_are(&disturbed), "two are away");
                     prop_assert!(target.serves || !others_are(&busy), "two may be away");
                     let is_template = target.change == Some(Change::Template) && !target.serves;
-                    prop_assert!(!is_template || !has_failed(&|seat| seat.lacks_image || target.lately), "it was tried in vain");
+                    prop_assert!(!is_template || !has_failed(&|slot| slot.lacks_image || target.lately), "it was tried in vain");
                     prop_assert!(!target.serves || !held && !disturbed(&target));
-                    prop_assert!(!target.serves || target.pending || !others_are(&|seat| seat.pending && due(seat) && seat.serves));
+                    prop_assert!(!target.serves || target.pending || !others_are(&|slot| slot.pending && due(slot) && slot.serves));
                     let is_first = !target.serves || target.pending;
-                    let others = || seats.iter().filter(due).filter(|seat| seat.serves);
-                    prop_assert!(is_first || target.ails || others().all(|seat| !seat.ails));
-                    prop_assert!(is_first || !target.last || target.ails || others().all(|seat| seat.last));
+                    let others = || slots.iter().filter(due).filter(|slot| slot.serves);
+                    prop_assert!(is_first || target.ails || others().all(|slot| !slot.ails));
+                    prop_assert!(is_first || !target.last || target.ails || others().all(|slot| slot.last));
                 }
                 Decision::Hold(_) => {
-                    prop_assert!(held || seats.iter().any(|seat| busy(&seat)) || has_failed(&|_| true));
-                    let down = || seats.iter().filter(due).filter(|seat| !seat.serves && !seat.terminating);
-                    let others_are_busy = |down: &Seat<'_>| seats.iter().any(|seat| seat.pod != down.pod && busy(&seat));
-                    let is_untried = |down: &Seat<'_>| down.change == Some(Change::Template) && has_failed(&|seat| seat.lacks_image || down.lately);
+                    prop_assert!(held || slots.iter().any(|slot| busy(&slot)) || has_failed(&|_| true));
+                    let down = || slots.iter().filter(due).filter(|slot| !slot.serves && !slot.terminating);
+                    let others_are_busy = |down: &PodSlot<'_>| slots.iter().any(|slot| slot.pod != down.pod && busy(&slot));
+                    let is_untried = |down: &PodSlot<'_>| down.change == Some(Change::Template) && has_failed(&|slot| slot.lacks_image || down.lately);
                     prop_assert!(down().next_back().is_none_or(|down| others_are_busy(down) || is_untried(down)));
                 }
-                Decision::Done => prop_assert!(!seats.iter().any(|seat| due(&seat) || disturbed(&seat))),
+                Decision::Done => prop_assert!(!slots.iter().any(|slot| due(&slot) || disturbed(&slot))),
             }
-            let had = || seats.iter().filter(|seat| !due(seat));
-            match told(&seats) {
+            let had = || slots.iter().filter(|slot| !due(slot));
+            match told(&slots) {
                 Some(Decision::Activate(target)) => {
-                    let target = seats.iter().find(|seat| seat.pod == target.pod).unwrap();
-                    prop_assert!(target.change == Some(Change::HotReload) && had().all(|seat| seat.serves));
-                    prop_assert!(!seats.iter().any(|seat| disturbed(&seat)));
+                    let target = slots.iter().find(|slot| slot.pod == target.pod).unwrap();
+                    prop_assert!(target.change == Some(Change::HotReload) && had().all(|slot| slot.serves));
+                    prop_assert!(!slots.iter().any(|slot| disturbed(&slot)));
                 }
                 Some(other) => prop_assert!(false, "{other:?} stops somebody"),
                 None => {
-                    let nobody = seats.iter().all(|seat| seat.change != Some(Change::HotReload));
-                    prop_assert!(nobody || seats.iter().any(|seat| disturbed(&seat)) || had().any(|seat| !seat.serves));
+                    let nobody = slots.iter().all(|slot| slot.change != Some(Change::HotReload));
+                    prop_assert!(nobody || slots.iter().any(|slot| disturbed(&slot)) || had().any(|slot| !slot.serves));
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use tf_api::contract::Reason;
 use tf_plan::{
-    assess::{Outcome, Situation, assess},
+    assess::{Inputs, Outcome, assess},
     component::Component,
     not_ready::NotReady,
 };
@@ -43,7 +43,7 @@ impl<C: Component> Reconciler<C> {
 
         let before = Known::of(self.statuses.newer(key, &uid, 0).unwrap_or_default());
         let not_ready = NotReady::invalid(Reason::InvalidSpec, message);
-        let assessment = assess(&Situation {
+        let assessment = assess(&Inputs {
             generation,
             paused: false,
             previous: before.contract.as_ref(),

@@ -1,21 +1,23 @@
 //! Golden tests of planners: `testdata/<situation>/{cr.yaml, observed.yaml}` in, everything the operator would do out.
 //!
-//! The golden `plan.snap` holds the conditions, the rest of the status and every object, Secrets decoded. Besides the
-//! comparison, the [`laws`] that hold for every component are checked in every situation.
+//! The golden `plan.snap` of one situation of a folder ([`BASES`]) holds the conditions, the rest of the status and every object, Secrets decoded. The goldens of
+//! the others hold conditions, status and how their objects differ from that one's. Besides the comparison, the [`invariants`] of every component are checked in
+//! every situation.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a failing golden is a panicking test")]
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs, net::IpAddr, path::Path};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
 use tf_api::{
     Managed,
     contract::{self, Contract},
 };
 use tf_config_api::decide::decide;
 use tf_plan::{
-    assess::{Applied, Outcome, Situation, assess},
+    assess::{Applied, Inputs, Outcome, assess},
     component::Component,
     not_ready::NotReady,
     object::{CONFIG_MAP, SECRET},
@@ -27,6 +29,16 @@ use tf_plan::{
 };
 
 use crate::invariants::{self, security};
+
+/// The situations that others are compared with: of each folder the first that it has.
+const BASES: [&str; 4] = [
+    "three-nodes",
+    "three-nodes-without-analytics",
+    "three-nodes-with-a-database-and-alarms",
+    "manifest-of-the-go-tf-operator",
+];
+/// Lines that are shown around one that differs.
+const AROUND: usize = 1;
 
 /// Runs every situation below `testdata` of a crate. `root` is the crate's folder.
 ///
@@ -48,7 +60,10 @@ pub fn plans<C: Component>(folder: &Path) -> Vec<Plan> {
         .collect();
     cases.sort();
     assert!(!cases.is_empty(), "no situation in {}", folder.display());
-    cases.iter().filter_map(|case| check_case::<C>(case)).collect()
+    let base = BASES.map(|name| folder.join(name)).into_iter().find(|base| base.exists());
+    let objects = base.as_deref().map(|base| planned::<C>(base).1.objects);
+    let full = |case: &Path| base.as_deref() == Some(case);
+    cases.iter().filter_map(|case| check_case::<C>(case, objects.as_ref().filter(|_| !full(case)))).collect()
 }
 
 /// The resource and the snapshot of one situation. `root` is the crate's folder.
@@ -65,19 +80,108 @@ fn read<Cr: Managed>(case: &Path) -> (Cr, Observed<Cr>) {
     (parse(&case.join("cr.yaml")), observed)
 }
 
-fn check_case<C: Component>(case: &Path) -> Option<Plan> {
-    let name = case.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+/// What an operator would do in a situation.
+fn planned<C: Component>(case: &Path) -> (Result<Plan, NotReady>, Rendered) {
     let (cr, observed) = read::<C::Cr>(case);
     let result = C::plan(&cr, &observed);
+    let name = case.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     invariants::check::<C>(&name, &cr, &observed, &result);
     let result = result.map(unregistered);
-    let text = render(&cr, &observed, C::AVAILABILITY, C::agent_report(&cr, &observed), &result);
+    let rendered = render(&cr, &observed, C::AVAILABILITY, C::agent_report(&cr, &observed), &result);
+    (result, rendered)
+}
+
+fn check_case<C: Component>(case: &Path, base: Option<&Sections>) -> Option<Plan> {
+    let (result, rendered) = planned::<C>(case);
+    let Rendered { head, objects } = rendered;
+    let objects = match base {
+        Some(base) => differences(base, &objects),
+        None => objects.all.iter().fold(String::new(), |mut all, (title, text)| {
+            write!(all, "\n--- {title}\n{text}\n").expect("memory");
+            all
+        }),
+    };
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(case);
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("plan", text));
+    settings.bind(|| insta::assert_snapshot!("plan", head + &objects));
     result.ok()
+}
+
+/// A plan, for people.
+struct Rendered {
+    /// Conditions, the rest of the status, and what is done besides applying objects.
+    head: String,
+    objects: Sections,
+}
+
+/// The objects of a resource by their parts.
+struct Sections {
+    /// Namespace and name of the resource, with which those of its objects begin.
+    resource: String,
+    /// Titles and texts, in their order: each file of a ConfigMap or Secret, and of other objects the whole.
+    all: Vec<(String, String)>,
+}
+
+impl Sections {
+    fn find(&self, title: &str) -> Option<&str> {
+        self.all.iter().find(|(other, _)| other == title).map(|(_, text)| text.as_str())
+    }
+
+    /// What a section of another resource is to be compared with, by its title: the same of this one, or the file of another member.
+    fn like(&self, resource: &str, title: &str) -> Option<&str> {
+        let title = title.replacen(resource, &self.resource, 1);
+        let of_another = || {
+            let (file, _) = title.split_once(": ").and_then(|(_, file)| member(file))?;
+            let is_same =
+                |other: &str| other.split_once(": ").and_then(|(_, file)| member(file)).map(|it| it.0) == Some(file);
+            self.all.iter().find(|(other, _)| is_same(other)).map(|(_, text)| text.as_str())
+        };
+        self.find(&title).or_else(of_another)
+    }
+}
+
+/// A file and the address of its member, by its key.
+fn member(key: &str) -> Option<(&str, IpAddr)> {
+    key.match_indices('.').find_map(|(at, _)| Some((&key[..at], key[at + 1..].parse().ok()?)))
+}
+
+/// How sections differ from those of the base.
+fn differences(base: &Sections, sections: &Sections) -> String {
+    let mut differences = String::new();
+    for (title, text) in &sections.all {
+        let (title, text) = match base.like(&sections.resource, title) {
+            Some(other) if other == *text && base.find(title).is_some() => continue,
+            Some(other) if other == *text => (format!("{title} is the same"), String::new()),
+            Some(other) => (format!("{title} differs"), lines_that_differ(other, text)),
+            None => (title.clone(), text.clone()),
+        };
+        write!(differences, "\n--- {title}\n{}\n", text.trim_end()).expect("memory");
+    }
+    let is_absent = |title: &&str| sections.find(&title.replacen(&base.resource, &sections.resource, 1)).is_none();
+    let absent: Vec<&str> = base.all.iter().map(|(title, _)| title.as_str()).filter(is_absent).collect();
+    if !sections.all.is_empty() && !absent.is_empty() {
+        write!(differences, "\n--- absent\n{}\n", absent.join("\n")).expect("memory");
+    }
+    differences
+}
+
+fn lines_that_differ(base: &str, text: &str) -> String {
+    let diff = TextDiff::from_lines(base, text);
+    let mut lines = String::new();
+    for group in diff.grouped_ops(AROUND) {
+        lines.push_str("@@\n");
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let mark = match change.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            writeln!(lines, "{mark}{}", change.value().trim_end_matches('\n')).expect("memory");
+        }
+    }
+    lines
 }
 
 /// A plan as it is before anybody has told the config API.
@@ -105,7 +209,7 @@ fn render<Cr: Managed>(
     availability: tf_plan::plan::Availability,
     told: Option<AgentReport>,
     result: &Result<Plan, NotReady>,
-) -> String {
+) -> Rendered {
     let applied = Applied::default();
     let outcome = match result {
         Ok(plan) => Outcome::Planned(plan, &applied),
@@ -113,7 +217,7 @@ fn render<Cr: Managed>(
     };
     let generation = cr.meta().generation.unwrap_or_default();
     let empty = Vec::new();
-    let assessment = assess(&Situation {
+    let assessment = assess(&Inputs {
         generation,
         paused: cr.paused(),
         previous: cr.contract(),
@@ -161,10 +265,22 @@ fn render<Cr: Managed>(
         Ok(plan) => &plan.objects,
         Err(not_ready) => &not_ready.prepared,
     };
-    for object in objects {
-        section(&mut text, &object.describe(), &readable(object));
-    }
-    text
+    let resource = format!("{}/{}", cr.home(), cr.title());
+    Rendered { head: text, objects: Sections { resource, all: objects.iter().flat_map(sections).collect() } }
+}
+
+/// An object by its parts.
+fn sections(object: &tf_plan::object::Object) -> Vec<(String, String)> {
+    let mut body = readable(object);
+    let title = object.describe();
+    let files = body.as_object_mut().filter(|_| object.kind == SECRET || object.kind == CONFIG_MAP);
+    let files = files.and_then(|body| body.remove("data")).unwrap_or_default();
+    let whole = (title.clone(), yaml(&body));
+    let file = |(name, value): (&String, &Value)| {
+        let text = value.as_str().map_or_else(|| yaml(value), str::to_owned);
+        (format!("{title}: {name}"), text)
+    };
+    [whole].into_iter().chain(files.as_object().into_iter().flatten().map(file)).collect()
 }
 
 /// The body of a call without our mark, which repeats the rest.
@@ -184,9 +300,11 @@ fn conditions(text: &mut String, contract: &Contract) {
 }
 
 fn section(text: &mut String, title: &str, value: &Value) {
-    let yaml = serde_saphyr::to_string(value).expect("plain data");
-    write!(text, "\n--- {title}\n{}", yaml.trim_end()).expect("memory");
-    text.push('\n');
+    write!(text, "\n--- {title}\n{}\n", yaml(value)).expect("memory");
+}
+
+fn yaml(value: &Value) -> String {
+    serde_saphyr::to_string(value).expect("plain data").trim_end().to_owned()
 }
 
 /// The object without what every object of the resource has; Secrets decoded.

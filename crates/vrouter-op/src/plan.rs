@@ -166,7 +166,7 @@ fn complete(
     notes.extend(groups::contested(&groups, known));
     notes.extend(groups::shared(cr, &groups, &observed.siblings, known));
     let held = without_control(&sets, services, &drafts)?;
-    let lanes = strategy::lanes(cr, &groups, &sets, &workloads)?;
+    let pod_groups = strategy::pod_groups(cr, &groups, &sets, &workloads)?;
     let marks = taint::marks(cr, observed, &groups, pods.bring_plugin(), held.is_none());
     let mut plan = Plan {
         objects,
@@ -180,7 +180,7 @@ fn complete(
         ..Plan::default()
     };
     removal::complete(&mut plan, cr, observed, &groups, &pods, changes_node);
-    procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &lanes, &contents);
+    procedure::complete_nodes(pods::AGENT, &mut plan, cr, observed, &pod_groups, &contents);
     if let Some(parameters) = sets.first() {
         registration::complete(
             &mut plan,
@@ -308,9 +308,9 @@ impl World<'_> {
         shared(clients::LOAD_BALANCER_FILE, parameters.watch(|p| clients::load_balancer_file(p, cluster, domain)))?;
         shared(node::SYSCTL_FILE, parameters.watch(host::sysctl_file))?;
         // Where something else was named, nobody reads it.
-        files.foreign(keystone::authority_file(self.authority.filter(|_| parameters.has_keystones_authority())));
-        files.foreign(services.config_foreign(parameters).files());
-        files.foreign(sandesh::foreign(services.analytics.as_ref()).files());
+        files.external_tls(keystone::authority_file(self.authority.filter(|_| parameters.has_keystones_authority())));
+        files.external_tls(services.config_foreign(parameters).files());
+        files.external_tls(sandesh::external_tls(services.analytics.as_ref()).files());
         // Always in the Secret, so that there always is one: the first secret of a spec shall not change the pod template
         // and restart every agent.
         files.shared_secret(node::PARAMETERS_FILE, host::parameters_file(parameters, services, cluster)?);

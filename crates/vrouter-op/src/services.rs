@@ -20,7 +20,7 @@ use tf_plan::{
     build::identity::Identity,
     connection::Connection,
     dependency::{Dependency, Need, Resolved, endpoint_of_map},
-    foreign::{Foreign, Service},
+    external_tls::{ExternalTls, Service},
     not_ready::NotReady,
 };
 
@@ -102,16 +102,16 @@ impl Services {
     }
 
     /// What is the config API's own of TLS, where its hosts are those that were found.
-    pub fn config_foreign(&self, parameters: &Parameters) -> Foreign {
+    pub fn config_foreign(&self, parameters: &Parameters) -> ExternalTls {
         let found = self.config.as_ref().filter(|_| parameters.items(Name::ConfigNodes).is_empty());
-        found.map(|connection| Foreign::of(Service::Config, connection)).unwrap_or_default()
+        found.map(|connection| ExternalTls::of(Service::Config, connection)).unwrap_or_default()
     }
 
     /// The same of collectors.
-    pub fn collectors_foreign(&self, parameters: &Parameters) -> Foreign {
+    pub fn collectors_foreign(&self, parameters: &Parameters) -> ExternalTls {
         let is_named = |name: &Name| !parameters.items(*name).is_empty();
         let named = [Name::CollectorServers, Name::AnalyticsNodes].iter().any(is_named);
-        sandesh::foreign(self.analytics.as_ref().filter(|_| !named))
+        sandesh::external_tls(self.analytics.as_ref().filter(|_| !named))
     }
 
     /// Hosts of the control nodes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use tf_api::{ModuleReload, UpgradeStrategy, UpgradeType, Vhost0, Vrouter, contract::Reason};
 use tf_plan::{
-    fleet::{Lane, Share, Strategy},
+    fleet::{PodGroup, Share, Strategy},
     not_ready::NotReady,
 };
 
@@ -43,30 +43,30 @@ fn reloadable(cr: &Vrouter, groups: &[Group<'_>], sets: &[Parameters]) -> Result
 ///
 /// # Errors
 /// `InvalidSpec` for a share that is none.
-pub fn lanes(
+pub fn pod_groups(
     cr: &Vrouter,
     groups: &[Group<'_>],
     sets: &[Parameters],
     workloads: &[(String, String)],
-) -> Result<Vec<Lane>, NotReady> {
+) -> Result<Vec<PodGroup>, NotReady> {
     reloadable(cr, groups, sets)?;
     let stated = cr.spec.upgrade_strategy.as_ref();
     let strategy_of_spec = strategy(stated, || "spec.upgradeStrategy".to_owned())?;
-    let mut lanes = vec![Lane { strategy: strategy_of_spec, ..Lane::default() }];
+    let mut pod_groups = vec![PodGroup { strategy: strategy_of_spec, ..PodGroup::default() }];
     for ((group, parameters), workload) in groups.iter().zip(sets).zip(workloads) {
-        let lane = match group.strategy {
-            None => &mut lanes[0],
+        let pod_group = match group.strategy {
+            None => &mut pod_groups[0],
             own => {
                 let path = || format!("spec.groups[{}].upgradeStrategy", group.name.unwrap_or_default());
-                lanes.push(Lane { strategy: strategy(own, path)?, ..Lane::default() });
-                let last = lanes.len() - 1;
-                &mut lanes[last]
+                pod_groups.push(PodGroup { strategy: strategy(own, path)?, ..PodGroup::default() });
+                let last = pod_groups.len() - 1;
+                &mut pod_groups[last]
             }
         };
-        lane.forwarders.extend(parameters.is_dpdk().then(|| workload.0.clone()));
-        lane.workloads.push(workload.clone());
+        pod_group.forwarders.extend(parameters.is_dpdk().then(|| workload.0.clone()));
+        pod_group.workloads.push(workload.clone());
     }
-    Ok(lanes)
+    Ok(pod_groups)
 }
 
 fn strategy(stated: Option<&UpgradeStrategy>, path: impl Fn() -> String) -> Result<Strategy, NotReady> {

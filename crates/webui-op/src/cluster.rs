@@ -54,9 +54,9 @@ impl Cluster<'_> {
     pub fn shared(&self) -> Result<Files, NotReady> {
         let services = self.services;
         let mut files = Files::default();
-        files.foreign(services.foreign());
-        files.foreign(services.redis.servers.foreign.files());
-        files.foreign(keystone::files(self.login.keystone()));
+        files.external_tls(services.external_tls());
+        files.external_tls(services.redis.servers.external_tls.files());
+        files.external_tls(keystone::files(self.login.keystone()));
         if let Some(password) = &services.redis.password {
             files.shared_secret(REDIS_PASSWORD, password.clone());
         }
@@ -167,7 +167,7 @@ impl Cluster<'_> {
             .set("cassandra.enable_edit", false)
             .set("cassandra.use_ssl", cassandra.tls);
         if cassandra.tls {
-            file.set("cassandra.ca_certs", cassandra.foreign.trust());
+            file.set("cassandra.ca_certs", cassandra.external_tls.trust());
         }
         if let Some(login) = &cassandra.login {
             file.set("cassandra.username", login.user.as_str()).set("cassandra.password", login.password.as_str());
@@ -191,7 +191,7 @@ fn api(file: &mut Js, name: &str, servers: &Servers, page: &str) {
     set("server_port", json!(text(servers.port)));
     set("authProtocol", json!(if servers.tls { "https" } else { "http" }));
     set("strictSSL", json!(servers.tls));
-    set("ca", json!(if servers.tls { servers.foreign.trust() } else { String::new() }));
+    set("ca", json!(if servers.tls { servers.external_tls.trust() } else { String::new() }));
     set("statusURL", json!(page));
 }
 

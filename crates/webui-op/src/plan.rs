@@ -14,9 +14,8 @@ use tf_plan::{
     build::{identity::Identity, publish, service},
     certificates,
     component::Agents,
-    dependency,
-    ensemble::{Ensemble, Parts, Traits},
-    keystone,
+    dependency, keystone,
+    member_set::{MemberSet, Parts, Traits},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
@@ -65,34 +64,34 @@ fn carry_out(
     let table = daemons::table();
     let containers = daemon::containers(&table);
     let listed = &cr.spec.service_configuration.containers;
-    let ensemble = Ensemble::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, listed))?;
+    let member_set = MemberSet::prepare(cr, observed, &Traits::without_data(OPERATOR, &containers, listed))?;
     let agents = agents(cr, &observed.operator.cluster_domain);
     let cluster = Cluster {
         log_level: cr.spec.common_configuration.log_level.unwrap_or_default(),
         services,
         login,
-        members: ensemble.members(),
+        members: member_set.members(),
         agents: &agents,
     };
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
-    let front = front(&ensemble.identity);
-    let host = ensemble.service_host(&front);
-    let mut endpoint = ensemble.endpoint(HTTPS, Protocol::Https, ports::WEBUI_HTTPS, true);
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
+    let front = front(&member_set.identity);
+    let host = member_set.service_host(&front);
+    let mut endpoint = member_set.endpoint(HTTPS, Protocol::Https, ports::WEBUI_HTTPS, true);
     endpoint.service = Some(host.clone());
     // A session is known to one member.
     let in_front = [(HTTPS, ports::WEBUI_HTTPS), (HTTP, ports::WEBUI_HTTP)];
-    let mut objects = vec![service::sticky(&ensemble.identity, &front, &in_front)];
-    objects.extend(login.kept().map(|data| publish::credentials(&ensemble.identity, &login::secret(cr), &data)));
+    let mut objects = vec![service::sticky(&member_set.identity, &front, &in_front)];
+    objects.extend(login.kept().map(|data| publish::credentials(&member_set.identity, &login::secret(cr), &data)));
     let parts = Parts {
         objects,
         endpoints: vec![endpoint],
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        own_status: own_status(&host, &service_status(&ensemble.containers, observed)),
-        ..daemons.parts(daemon::logs("webui", "webui1", &ensemble.identity), cluster.shared()?)
+        own_status: own_status(&host, &service_status(&member_set.containers, observed)),
+        ..daemons.parts(daemon::logs("webui", "webui1", &member_set.identity), cluster.shared()?)
     };
-    ensemble.roll_out(parts, &MEMBERS, |_| ())
+    member_set.roll_out(parts, &MEMBERS, |_| ())
 }
 
 /// How members' agents are reached, and what members are called.

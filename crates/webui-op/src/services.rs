@@ -12,7 +12,7 @@ use tf_contrail::services::{CQL, Cassandra, dependency, unusable};
 use tf_plan::{
     connection::Connection,
     dependency::{Dependency, Need, Resolved, SecretUse},
-    foreign::{File, Foreign, Service},
+    external_tls::{ExternalTls, File, Service},
     not_ready::NotReady,
 };
 
@@ -64,19 +64,19 @@ pub struct Servers {
     /// Whether they speak TLS.
     pub tls: bool,
     /// What is their own of that.
-    pub foreign: Foreign,
+    pub external_tls: ExternalTls,
 }
 
 impl Servers {
     /// An endpoint of a connection, if it is listed.
     fn of(connection: &Connection, endpoint: &str) -> Option<Self> {
         let (port, tls) = (connection.port(endpoint)?, connection.tls(endpoint));
-        Some(Self { hosts: connection.hosts(endpoint), port, tls, foreign: Foreign::default() })
+        Some(Self { hosts: connection.hosts(endpoint), port, tls, external_tls: ExternalTls::default() })
     }
 
     /// The same of a service whose connection Secret counts.
     fn of_service(service: Service, connection: &Connection, endpoint: &str) -> Option<Self> {
-        Some(Self { foreign: Foreign::of(service, connection), ..Self::of(connection, endpoint)? })
+        Some(Self { external_tls: ExternalTls::of(service, connection), ..Self::of(connection, endpoint)? })
     }
 
     /// Servers whose addresses the daemons paste into URLs (upstream `rest.api.js`).
@@ -132,10 +132,10 @@ pub struct Services {
 
 impl Services {
     /// Files for TLS to those of other authorities that both daemons connect to.
-    pub fn foreign(&self) -> Vec<File> {
-        let analytics = self.analytics.as_ref().map(|analytics| &analytics.foreign);
-        let all = [&self.cassandra.foreign, &self.api.foreign].into_iter().chain(analytics);
-        all.flat_map(Foreign::files).collect()
+    pub fn external_tls(&self) -> Vec<File> {
+        let analytics = self.analytics.as_ref().map(|analytics| &analytics.external_tls);
+        let all = [&self.cassandra.external_tls, &self.api.external_tls].into_iter().chain(analytics);
+        all.flat_map(ExternalTls::files).collect()
     }
 
     /// Checks what was resolved.

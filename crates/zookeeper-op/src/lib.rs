@@ -1,8 +1,8 @@
 //! ZooKeeper: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`].
 
 pub mod certificates;
-mod claim;
 pub mod config;
+mod conflicts;
 pub mod membership;
 pub mod modes;
 pub mod observe;

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use tf_agent_api::zookeeper::{Facts, Server, Servers};
 use tf_api::{Zookeeper, contract::MemberStatus, kinds::PlainClients};
 use tf_plan::{
-    adoption,
     members::{self, SizeRule},
     observed::{Node, Observed, Pod},
     placement::Placement,
     reports::{AgentCoverage, Reports, pod_of},
     rollout::Change,
+    takeover,
 };
 
 use crate::{
     config,
-    membership::{Place, Seat, Situation},
+    membership::{Place, PodSlot, Situation},
 };
 
 /// Members, pods and nodes as they were seen.
@@ -118,7 +118,7 @@ impl<'a> Sight<'a> {
     }
 
     /// What the decision rests on, with these pods.
-    pub fn situation<'b>(&'b self, seats: &'b [Seat]) -> Situation<'b> {
+    pub fn situation<'b>(&'b self, slots: &'b [PodSlot]) -> Situation<'b> {
         Situation {
             wanted: self.wanted,
             plain_clients: self.plain_clients,
@@ -126,16 +126,16 @@ impl<'a> Sight<'a> {
             recorded: self.recorded,
             highest: self.highest,
             leaving: &self.leaving,
-            seats,
+            slots,
             facts: &self.facts,
             foreign: &self.foreign,
         }
     }
 
     /// The pods, with what of each is not as it should be.
-    pub fn seats(&self, change: impl Fn(&Pod) -> Option<Change>) -> Vec<Seat> {
-        let seat = |pod: &Pod| {
-            Some(Seat {
+    pub fn slots(&self, change: impl Fn(&Pod) -> Option<Change>) -> Vec<PodSlot> {
+        let slot = |pod: &Pod| {
+            Some(PodSlot {
                 ordinal: pod.ordinal()? as usize,
                 pod: pod.name.clone(),
                 uid: pod.uid.clone(),
@@ -145,7 +145,7 @@ impl<'a> Sight<'a> {
                 change: change(pod),
             })
         };
-        self.reports.pods.iter().filter_map(seat).collect()
+        self.reports.pods.iter().filter_map(slot).collect()
     }
 }
 
@@ -155,7 +155,7 @@ fn place(node: &Node, placement: &Placement) -> Option<Place> {
 
 /// A member whose pod another operator made, with whether it serves in the kubelet's words.
 fn foreign(member: &MemberStatus, pods: &[Pod]) -> Option<(u32, bool)> {
-    pod_of(member, pods).filter(|pod| adoption::is_foreign(pod)).map(|pod| (member.id, pod.ready))
+    pod_of(member, pods).filter(|pod| takeover::is_legacy(pod)).map(|pod| (member.id, pod.ready))
 }
 
 /// A version as it is stored. What somebody wrote by hand counts as the oldest.

@@ -15,7 +15,6 @@ use tf_api::{
 };
 use tf_contrail::nodemanager::NodeType;
 use tf_plan::{
-    adoption,
     build::{
         configuration::Files,
         identity::Identity,
@@ -23,18 +22,19 @@ use tf_plan::{
         publish, storage,
     },
     component::Agents,
-    ensemble::{Ensemble, Parts, Traits},
     hibernation,
     images::Builtin,
+    member_set::{MemberSet, Parts, Traits},
     members::{self, Identities, Joining, Leaving, Membership, SizeRule},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
     reports::AgentCoverage,
+    takeover,
 };
 
 use crate::{
-    OPERATOR, certificates, claim, config,
+    OPERATOR, certificates, config, conflicts,
     membership::{Decision, Quorum, decide},
     modes::{self, Seen},
     observe::{self, Sight},
@@ -68,7 +68,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let spec = &cr.spec.service_configuration;
     ports::check(cr)?;
     let changing = changing(cr);
-    let mut ensemble = Ensemble::prepare(
+    let mut ensemble = MemberSet::prepare(
         cr,
         observed,
         &Traits {
@@ -88,7 +88,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     )?;
     if ensemble.is_mixed() {
         let usual = storage::adopts(&LEGACY, &ensemble.identity);
-        adoption::finds_data(cr.spec.common_configuration.storage.as_ref(), usual, LEGACY_DIRECTORY)?;
+        takeover::finds_data(cr.spec.common_configuration.storage.as_ref(), usual, LEGACY_DIRECTORY)?;
     }
     let recorded = ensemble.recorded.clone();
     let sight = Sight::of(cr, observed, RULE, &recorded);
@@ -108,12 +108,12 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
     let files = render(quorum_tls.mode, certificates.mode)?;
     let contents = files.content_hashes(ensemble.members());
 
-    claim::ENSEMBLES.claim(cr, ensemble.members(), &observed.siblings)?;
+    conflicts::ENSEMBLES.check(cr, ensemble.members(), &observed.siblings)?;
     let identity = &ensemble.identity;
-    let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &claim::usual(identity));
+    let data = storage::data(identity, cr.spec.common_configuration.storage.as_ref(), &conflicts::usual(identity));
     let tls_port = spec.tls.as_ref().and_then(|tls| tls.client_port);
-    let mut ports = claim::ports(spec);
-    let admin = claim::admin(spec);
+    let mut ports = conflicts::ports(spec);
+    let admin = conflicts::admin(spec);
     let mounts = vec![mount(storage::DATA, config::DATA_DIR)];
     // For the agent alone, which cannot do more than read what the daemons' group may.
     let uses_host_files = certificates::host_files(certificates.mode).is_some();
@@ -177,7 +177,7 @@ fn changing(cr: &Zookeeper) -> Option<String> {
 /// What is to be done about the members; none while the kubelet's word is all there is, or they are being founded.
 fn decided(sight: &Sight<'_>) -> Option<Decision> {
     let is_known = sight.clarity == AgentCoverage::Complete && sight.is_founded();
-    is_known.then(|| decide(&sight.situation(&sight.seats(|_| None))))
+    is_known.then(|| decide(&sight.situation(&sight.slots(|_| None))))
 }
 
 fn membership(cr: &Zookeeper, sight: &Sight<'_>, decision: &Decision) -> Membership {
@@ -212,7 +212,7 @@ fn kept(cr: &Zookeeper, sight: &Sight<'_>, membership: Membership) -> Membership
 fn files(
     cr: &Zookeeper,
     observed: &Observed<Zookeeper>,
-    ensemble: &Ensemble<'_, Zookeeper>,
+    ensemble: &MemberSet<'_, Zookeeper>,
     list: &Servers,
     quorum_tls: QuorumTlsMode,
     certificates: CertificatesMode,

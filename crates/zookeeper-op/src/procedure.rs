@@ -17,12 +17,13 @@ use tf_api::{
     schema::Port,
 };
 use tf_plan::{
-    adoption, daemons,
+    daemons,
     observed::{Observed, Pod},
     plan::Plan,
     procedure,
     reports::{self, AgentCoverage, pod_of},
     step::{self, Request, Target},
+    takeover,
 };
 
 use crate::{
@@ -90,8 +91,8 @@ fn with_pods(plan: &Plan, subject: &Subject<'_>) -> Decision {
     let Subject { observed, sight, contents, .. } = subject;
     let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
-    let seats = sight.seats(|pod| sight.reports.change(pod, DAEMON, live, template, contents));
-    decide(&sight.situation(&seats))
+    let slots = sight.slots(|pod| sight.reports.change(pod, DAEMON, live, template, contents));
+    decide(&sight.situation(&slots))
 }
 
 fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'_>) -> Option<step::Step> {
@@ -127,7 +128,7 @@ fn spokesman<'a>(quorum: &Quorum, subject: &'a Subject<'_>) -> Option<&'a Pod> {
     let serving = subject.sight.recorded().iter().filter(|member| quorum.serving.contains(&member.id));
     let candidates = serving
         .filter_map(|member| Some((quorum.leader == Some(member.id), pod_of(member, subject.sight.reports.pods)?)))
-        .filter(|(_, pod)| !adoption::is_foreign(pod));
+        .filter(|(_, pod)| !takeover::is_legacy(pod));
     // Of several that compare alike the first is taken.
     candidates.min_by_key(|(leads, _)| !leads).map(|(_, pod)| pod)
 }

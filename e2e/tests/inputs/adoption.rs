@@ -146,7 +146,7 @@ async fn a_cluster_of_rabbitmq_is_taken_over_with_its_release_its_files_and_its_
 
     says(&cluster, RABBITMQ, "runs image theirs, and new ones would run ours").await?;
     wish(json!({}), former::IMAGE).await?;
-    says(&cluster, RABBITMQ, "nobody knows of which release their servers are").await?;
+    says(&cluster, RABBITMQ, "the release of their servers is not known").await?;
     former::state_release(&client, &namespace, "3.7.28").await?;
     says(&cluster, RABBITMQ, "says \"3.7.28\", and servers of 3.10 to 3.13 alone").await?;
     former::state_release(&client, &namespace, "3.10.7").await?;

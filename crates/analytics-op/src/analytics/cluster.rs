@@ -11,7 +11,7 @@ use tf_plan::{
     build::configuration::Files,
     component::Agents,
     connection::Connection,
-    foreign::{File, Foreign},
+    external_tls::{ExternalTls, File},
     keystone::{self, Keystone},
     not_ready::NotReady,
 };
@@ -55,7 +55,7 @@ impl Cluster<'_> {
         if self.keystone.is_none() {
             files.shared_secret(keystone::FILE, login::file(self.login)?);
         }
-        files.foreign(self.foreign());
+        files.external_tls(self.external_tls());
         if let Some(password) = &self.services.redis.password {
             files.shared_secret(REDIS_PASSWORD, password.clone());
         }
@@ -73,10 +73,10 @@ impl Cluster<'_> {
     }
 
     /// Files for TLS to services of other authorities.
-    pub fn foreign(&self) -> Vec<File> {
-        let stores = [self.database.map(|it| &it.foreign), self.kafka.map(|it| &it.foreign)];
-        let stores = stores.into_iter().flatten().flat_map(Foreign::files);
-        self.services.foreign().into_iter().chain(stores).collect()
+    pub fn external_tls(&self) -> Vec<File> {
+        let stores = [self.database.map(|it| &it.external_tls), self.kafka.map(|it| &it.external_tls)];
+        let stores = stores.into_iter().flatten().flat_map(ExternalTls::files);
+        self.services.external_tls().into_iter().chain(stores).collect()
     }
 
     /// Hours that data is kept.

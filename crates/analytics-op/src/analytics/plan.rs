@@ -18,9 +18,9 @@ use tf_plan::{
     component::Agents,
     connection::Connection,
     dependency::{self, Dependency, Need, Resolved},
-    ensemble::{Ensemble, Parts},
     images::Builtin,
     keystone::{self, Keystone},
+    member_set::{MemberSet, Parts},
     not_ready::NotReady,
     observed::Observed,
     plan::Plan,
@@ -91,13 +91,13 @@ fn carry_out(
     let spec = &cr.spec.service_configuration;
     let table = table();
     let needed = [api::CONTAINER.name, collector::CONTAINER.name];
-    let mut ensemble = member::prepare(cr, observed, &table, &needed, &spec.containers, true)?;
+    let mut member_set = member::prepare(cr, observed, &table, &needed, &spec.containers, true)?;
     let stored = resolved.connection(ConditionType::AnalyticsDatabaseReady);
     let (database, kafka) = optional(resolved, &mut services.notes);
-    ensemble.membership.notes.extend(services.notes.iter().cloned());
-    ensemble.membership.notes.extend(far_from_redis(&ensemble, &services));
+    member_set.membership.notes.extend(services.notes.iter().cloned());
+    member_set.membership.notes.extend(far_from_redis(&member_set, &services));
     let login = login::of(cr, observed, keystone)?;
-    ensemble.membership.notes.extend(login::note(&login));
+    member_set.membership.notes.extend(login::note(&login));
     let agents = agents(cr, &observed.operator.cluster_domain)?;
     let cluster = Cluster {
         spec,
@@ -107,22 +107,22 @@ fn carry_out(
         kafka: kafka.as_ref(),
         keystone,
         login: &login,
-        members: ensemble.members(),
+        members: member_set.members(),
         agents: &agents,
     };
     let closed = closed(&cluster);
-    let daemons = Daemons::of(&table, &ensemble.containers, &cluster)?;
+    let daemons = Daemons::of(&table, &member_set.containers, &cluster)?;
     let shared = cluster.shared()?;
-    ensemble.membership.notes.extend(closed);
-    let service_name = front(&ensemble.identity);
-    let host = ensemble.service_host(&service_name);
-    let mut rest = ensemble.endpoint(services::API, Protocol::Https, spec.analytics_port, true);
+    member_set.membership.notes.extend(closed);
+    let service_name = front(&member_set.identity);
+    let host = member_set.service_host(&service_name);
+    let mut rest = member_set.endpoint(services::API, Protocol::Https, spec.analytics_port, true);
     rest.service = Some(host.clone());
-    let collectors = ensemble.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, spec.collector_port, true);
-    let front = service::cluster(&ensemble.identity, &service_name, &[(services::API, spec.analytics_port)]);
+    let collectors = member_set.endpoint(COLLECTOR_ENDPOINT, Protocol::Tcp, spec.collector_port, true);
+    let front = service::cluster(&member_set.identity, &service_name, &[(services::API, spec.analytics_port)]);
     // A client that asks as Keystone's administrator has that login from where it is kept.
     let own = keystone.is_none().then_some(&login);
-    let kept = own.map(|own| publish::credentials(&ensemble.identity, &login::secret(cr), &login::kept(own)));
+    let kept = own.map(|own| publish::credentials(&member_set.identity, &login::secret(cr), &login::kept(own)));
     let parts = Parts {
         objects: [Some(front), kept].into_iter().flatten().collect(),
         endpoints: vec![rest, collectors],
@@ -132,9 +132,9 @@ fn carry_out(
         drafts,
         // Its name is known without asking for the address, which the Go tf-operator published here.
         own_status: Map::from_iter([("endpoint".to_owned(), json!(host))]),
-        ..daemons.parts(daemon::logs("analytics", "analytics1", &ensemble.identity), shared)
+        ..daemons.parts(daemon::logs("analytics", "analytics1", &member_set.identity), shared)
     };
-    ensemble.roll_out(parts, &members(api::CONTAINER.name), |plan| {
+    member_set.roll_out(parts, &members(api::CONTAINER.name), |plan| {
         let nodes = [
             Nodes::members(plan, ANALYTICS_NODE, "analytics_node_ip_address"),
             Nodes {
@@ -191,9 +191,9 @@ fn nodes_of(connection: &Connection) -> Vec<(String, String)> {
 }
 
 /// Results of queries are asked for at the Redis of the node that took the query (upstream `opserver.py`).
-fn far_from_redis(ensemble: &Ensemble<'_, Analytics>, services: &Services) -> Option<String> {
+fn far_from_redis(member_set: &MemberSet<'_, Analytics>, services: &Services) -> Option<String> {
     let is_far = |address: &String| !services.redis.hosts.contains(address);
-    let far: Vec<String> = ensemble.addresses().into_iter().filter(is_far).collect();
+    let far: Vec<String> = member_set.addresses().into_iter().filter(is_far).collect();
     (!far.is_empty()).then(|| {
         format!(
             "there is no Redis on {}: the collectors there use that of another node, and results of queries have to be asked for elsewhere",

@@ -21,9 +21,9 @@ use tf_plan::{
         configuration::Files,
         pod::{DaemonContainer, mount},
     },
-    ensemble::sys_log_level,
-    foreign::Foreign,
+    external_tls::ExternalTls,
     images::Builtin,
+    member_set::sys_log_level,
     not_ready::NotReady,
 };
 
@@ -63,7 +63,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
 fn launch(cluster: &Cluster<'_>, member: &MemberStatus) -> Result<Launch, Unusable> {
     let argv = vec!["contrail-alarm-gen".into(), "-c".into(), path(FILE)];
     let files = [FILE].into_iter().chain(client(cluster.around.keystone.as_ref()));
-    let launch = daemon::launch(argv, files, cluster.around.foreign());
+    let launch = daemon::launch(argv, files, cluster.around.external_tls());
     let mut launch = reader(launch, cluster.introspect(), cluster.around.level)?;
     let database = cluster.database(member).to_string();
     launch.environment.insert("ALARMGEN_REDIS_AGGREGATE_DB_OFFSET".into(), database);
@@ -93,7 +93,7 @@ fn file(cluster: &Cluster<'_>, member: &MemberStatus) -> Result<String, Unrepres
     redis.set("redis_server_port", services.redis.port);
     config::redis(redis, &services.redis);
     let brokers = cluster.members.iter().map(|it| authority(&it.address, ports::KAFKA.get())).collect();
-    config::kafka(file.section("KAFKA"), &Kafka { brokers, tls: true, foreign: Foreign::default() });
+    config::kafka(file.section("KAFKA"), &Kafka { brokers, tls: true, external_tls: ExternalTls::default() });
     let section = file.section(configdb::SECTION);
     configdb::database(section, &services.cassandra);
     section.set("cassandra_driver", "cql");

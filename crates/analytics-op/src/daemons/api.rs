@@ -57,7 +57,7 @@ fn launch(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let argv = ["contrail-analytics-api", "-c", &path(FILE), "-c", &path(keystone::FILE)];
     let argv = argv.map(str::to_owned).to_vec();
     let files = [FILE, keystone::FILE].into_iter().chain(client(cluster.keystone));
-    let mut launch = daemon::launch(argv, files, cluster.services.foreign());
+    let mut launch = daemon::launch(argv, files, cluster.services.external_tls());
     // Which links it shows (upstream `opserver.py`).
     launch.environment.extend([
         ("ANALYTICSDB_ENABLE".into(), cluster.database.is_some().to_string()),

@@ -59,9 +59,9 @@ fn launch(address: &str, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     // By the file of the library it finds the authority of the config API (upstream `vncapi.cc`).
     let files = [FILE].into_iter().chain(client(cluster.keystone));
     let introspect = cluster.spec.collector_introspect_port;
-    let mut launch = introspected(daemon::launch(argv, files, cluster.foreign()), introspect, cluster.log_level)?;
+    let mut launch = introspected(daemon::launch(argv, files, cluster.external_tls()), introspect, cluster.log_level)?;
     let redis = &cluster.services.redis;
-    let authorities = redis.foreign.ca_file();
+    let authorities = redis.external_tls.ca_file();
     let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());
     // The agent reads them for each connection.
     launch.files.extend([&authorities, &password].into_iter().flatten().map(|file| (file.clone(), OnChange::Nothing)));

@@ -23,13 +23,13 @@ use tf_plan::{
     connection::Connection,
     keystone::{self, Keystone},
     not_ready::NotReady,
-    procedure::{Gate, Store, Troubles},
+    procedure::{DisruptionPolicy, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
 /// The members of a resource whose container `daemon` speaks for the pod, as the roll-outs of all components see them.
 pub const fn members(daemon: &'static str) -> Store {
-    Store { daemon, gate: Gate::Apart("member of analytics"), troubles, election: None }
+    Store { daemon, policy: DisruptionPolicy::Independent("member of analytics"), troubles, election: None }
 }
 
 /// Pods in which the daemon that speaks for them serves and another one does not, which only the kubelet knows.

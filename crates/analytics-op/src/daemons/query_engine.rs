@@ -40,7 +40,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         ..native(container)
     };
     let mut files = Files::default();
-    files.foreign(cluster.services.foreign());
+    files.external_tls(cluster.services.external_tls());
     for member in cluster.members {
         files.member_secret(FILE, &member.address, file(cluster, member)?);
     }
@@ -49,7 +49,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
 
 fn launch(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let argv = vec!["contrail-query-engine".into(), "--conf_file".into(), path(FILE)];
-    let launch = daemon::launch(argv, [FILE], cluster.services.foreign());
+    let launch = daemon::launch(argv, [FILE], cluster.services.external_tls());
     let mut launch = introspected(launch, cluster.introspect(), cluster.log_level)?;
     launch.lists = Some(Lists::of(&["collectors"]));
     launch.agent = cluster.agents.api()?;
@@ -81,7 +81,7 @@ fn file(cluster: &Cluster<'_>, member: &MemberStatus) -> Result<String, Unrepres
         redis
             .set("redis_keyfile", node::CERTIFICATE_KEY)
             .set("redis_certfile", node::CERTIFICATE)
-            .set("redis_ca_cert", services.redis.foreign.trust());
+            .set("redis_ca_cert", services.redis.external_tls.trust());
     }
     sandesh::fill(file.section(sandesh::SECTION), Some(&services.collectors));
     file.render()

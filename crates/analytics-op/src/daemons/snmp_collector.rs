@@ -53,7 +53,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
 fn launch(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let argv = ["tf-snmp-collector", "-c", &path(FILE), "--device-config-file", &path(DEVICES)];
     let files = [FILE, vnc_api::FILE];
-    let launch = daemon::launch(argv.map(str::to_owned).to_vec(), files, cluster.around.foreign());
+    let launch = daemon::launch(argv.map(str::to_owned).to_vec(), files, cluster.around.external_tls());
     let mut launch = reader(launch, cluster.snmp_port(), cluster.around.level)?;
     launch.files.insert(DEVICES.into(), OnChange::Restart);
     launch.agent = cluster.agents.api()?;

@@ -45,7 +45,7 @@ fn launch(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let named = own.iter().flat_map(|file| ["-c".into(), path(file)]);
     let argv = ["tf-topology".to_owned()].into_iter().chain(named).collect();
     let files = own.iter().copied().chain(client(cluster.around.keystone.as_ref()));
-    reader(daemon::launch(argv, files, cluster.around.foreign()), cluster.topology_port(), cluster.around.level)
+    reader(daemon::launch(argv, files, cluster.around.external_tls()), cluster.topology_port(), cluster.around.level)
 }
 
 /// [`FILE`], which holds passwords.

@@ -28,7 +28,7 @@ use tf_api::contract::MemberStatus;
 use tf_plan::{
     observed::Node,
     reports::Reports,
-    resize::{Decision, Record, Room},
+    resize::{Capacity, Decision, Record},
     step::{Step, Target},
 };
 
@@ -40,7 +40,7 @@ use crate::procedure;
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// Who is wanted, who is there, and where there is room.
-    pub room: Room<'a>,
+    pub capacity: Capacity<'a>,
     /// What the status keeps of them.
     pub record: &'a Record,
     /// The pods, with what their agents say.
@@ -56,7 +56,7 @@ pub struct Situation<'a> {
 impl Situation<'_> {
     /// What is not as it should be, but for some members.
     fn fragile(&self, without: &[&MemberStatus]) -> Option<String> {
-        procedure::fragile(self.room.members, self.reports, without)
+        procedure::fragile(self.capacity.members, self.reports, without)
     }
 }
 
@@ -64,7 +64,7 @@ impl Situation<'_> {
 pub fn decide(situation: &Situation<'_>) -> Decision {
     let decision = due(situation);
     let is_idle = decision.step.is_none() && decision.record == *situation.record;
-    match procedure::routine(situation.room.members, situation.reports).filter(|_| !is_idle) {
+    match procedure::routine(situation.capacity.members, situation.reports).filter(|_| !is_idle) {
         None => decision.explained(situation.record),
         waits => Decision { record: situation.record.clone(), step: None, waits },
     }
@@ -78,7 +78,7 @@ pub fn again(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) ->
 
 fn due(situation: &Situation<'_>) -> Decision {
     let view = View::of(situation);
-    let members = situation.room.members;
+    let members = situation.capacity.members;
     let record = situation.record.clone();
     let mut decision = Decision { record, waits: procedure::busy(members, situation.reports), ..Decision::default() };
     if decision.waits.is_some() {
@@ -94,9 +94,9 @@ fn due(situation: &Situation<'_>) -> Decision {
         decision.record.leaving.push(outcast.member.id);
     } else if let Some(back) = view.all.iter().find(|seen| seen.has_left_before()) {
         decision.step = back.pod.map(|pod| Step::Restart(Target::of(pod, "it left the ring and is wanted again")));
-    } else if let Some(leaver) = view.all.iter().find(|seen| situation.room.is_one_too_many(seen.member)) {
+    } else if let Some(leaver) = view.all.iter().find(|seen| situation.capacity.is_one_too_many(seen.member)) {
         shrink(leaver, &view, &mut decision);
-    } else if let Some(place) = situation.room.free_place().filter(|_| view.has_room()) {
+    } else if let Some(place) = situation.capacity.free_place().filter(|_| view.has_room()) {
         grow(place, &view, &mut decision);
     } else if view.all_facts().is_some() {
         // One that does not tell for a moment is no change that goes on.
@@ -170,13 +170,13 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let is_lost = view.is_lost(leaver);
-    let is_wanted = !is_lost && !view.situation.room.is_one_too_many(leaver.member);
+    let is_wanted = !is_lost && !view.situation.capacity.is_one_too_many(leaver.member);
     let waits = match (view.listed_by_others(leaver), leaver.says()) {
         (None, None) => view.unclear(),
         // It may be about to join.
         (Some(false), None) if !leaver.is_idle() => "its server starts".to_owned(),
         (Some(false), None) => {
-            decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
+            decision.waits = decision.record.strike_off(leaver.member, &view.situation.capacity).err();
             return;
         }
         // A client may have made a keyspace meanwhile that is to be on all of them.

@@ -82,7 +82,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Looks at a situation.
     pub fn of(situation: &'a Situation<'a>) -> Self {
-        Self { situation, all: situation.room.members.iter().map(|member| Seen::of(member, situation)).collect() }
+        Self { situation, all: situation.capacity.members.iter().map(|member| Seen::of(member, situation)).collect() }
     }
 
     fn others(&self, seen: &Seen<'_>) -> impl Iterator<Item = &Seen<'a>> {
@@ -92,7 +92,7 @@ impl<'a> View<'a> {
 
     /// Whether there are fewer members than are wanted.
     pub fn has_room(&self) -> bool {
-        self.situation.room.wanted.is_some_and(|wanted| self.all.len() < wanted)
+        self.situation.capacity.wanted.is_some_and(|wanted| self.all.len() < wanted)
     }
 
     /// Whether anybody else has a member in its ring; none where that is not known: not everybody tells who is in it, or there is somebody in it
@@ -179,8 +179,8 @@ impl<'a> View<'a> {
 
     /// What is not as it should be in the ring besides that, whatever releases its members are of.
     pub fn torn_without(&self, without: &Seen<'_>) -> Option<String> {
-        let Situation { room, reports, .. } = self.situation;
-        procedure::torn(room.members, reports, &self.void_with(without)).err()
+        let Situation { capacity, reports, .. } = self.situation;
+        procedure::torn(capacity.members, reports, &self.void_with(without)).err()
     }
 
     /// This member, and all others that are of no use to the ring.
@@ -210,9 +210,9 @@ impl<'a> View<'a> {
 
     /// Whether a member's node is gone, its pod with it, and there is another node.
     fn has_lost_node(&self, seen: &Seen<'_>) -> bool {
-        let room = &self.situation.room;
+        let capacity = &self.situation.capacity;
         let is_gone = seen.pod.is_none() && !self.finds_its_node(seen);
-        is_gone && !room.is_usable(&seen.member.node) && room.goes(seen.member)
+        is_gone && !capacity.is_usable(&seen.member.node) && capacity.goes(seen.member)
     }
 
     /// Whether a pod that is made anew may find the node of this member: it is there, with whatever labels, and the scheduler has not refused as many

@@ -11,9 +11,9 @@ use tf_agent_api::{cassandra::Facts, state::Status};
 use tf_api::{Authentication, Cassandra};
 use tf_pki::authority::{Authority, Curve};
 use tf_plan::{
-    former,
-    observed::{Former, Observed, Pod, Source},
+    observed::{Legacy, Observed, Pod, Source},
     plan::Plan,
+    takeover::data::{AUTHORITY, BUNDLE},
 };
 use tf_testing::three;
 
@@ -33,7 +33,7 @@ fn trusted() -> Observed<Cassandra> {
     let data = |key: &str| (key.to_owned(), authority.certificates_pem());
     let mut observed = unasked(&|_, _| {});
     observed.secrets.insert("tf-ca".into(), [data("tls.crt")].into_iter().collect());
-    observed.config_maps.insert(former::AUTHORITY.into(), BTreeMap::from([data(former::BUNDLE)]));
+    observed.config_maps.insert(AUTHORITY.into(), BTreeMap::from([data(BUNDLE)]));
     observed
 }
 
@@ -78,7 +78,7 @@ fn nothing_begins_with_another_image_and_one_that_does_not_run_is_no_dead_end() 
     let mut observed = trusted();
     let former = |index| {
         let images = BTreeMap::from([("cassandra".to_owned(), "theirs:3.11".to_owned())]);
-        Pod { images, former: Some(Former::default()), ..three::former(SET, index) }
+        Pod { images, legacy: Some(Legacy::default()), ..three::former(SET, index) }
     };
     observed.pods = Source::Known((0..3).map(former).collect());
     let mut resource = left();

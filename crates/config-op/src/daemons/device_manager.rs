@@ -13,8 +13,8 @@ use tf_plan::{
         configuration::Files,
         pod::{DaemonContainer, Privileges},
     },
-    ensemble::sys_log_level,
     images::Builtin,
+    member_set::sys_log_level,
     not_ready::NotReady,
 };
 

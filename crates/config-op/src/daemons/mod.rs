@@ -22,7 +22,7 @@ use tf_plan::{
     images::Builtin,
     keystone,
     not_ready::NotReady,
-    procedure::{Gate, Store, Troubles},
+    procedure::{DisruptionPolicy, Store, Troubles},
 };
 
 use crate::cluster::Cluster;
@@ -48,7 +48,7 @@ pub fn containers() -> Vec<Builtin> {
 /// process is elected.
 pub const MEMBERS: Store = Store {
     daemon: api::CONTAINER.name,
-    gate: Gate::Apart("API"),
+    policy: DisruptionPolicy::Independent("API"),
     troubles: |_, _| Troubles::new(),
     election: Some(Election {
         daemons: &[schema::CONTAINER.name, svc_monitor::CONTAINER.name, device_manager::CONTAINER.name],
@@ -70,7 +70,7 @@ fn node_manager(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Dae
 /// A daemon with the library of the API.
 fn launch(argv: Vec<String>, cluster: &Cluster<'_>) -> Launch {
     let files = [Some(vnc_api::FILE), cluster.keystone.map(|_| keystone::FILE)];
-    daemon::launch(argv, files.into_iter().flatten(), cluster.foreign())
+    daemon::launch(argv, files.into_iter().flatten(), cluster.external_tls())
 }
 
 /// A client of the API. Of those that are elected one is at work, and the others open no port or answer at none, so all there is to say of them is

@@ -50,13 +50,13 @@ impl Cluster<'_> {
         self.api_client(defaults);
         self.stores(defaults, member);
         if let Some((.., true)) = analytics {
-            let foreign = sandesh::foreign(self.services.analytics.as_ref());
+            let external_tls = sandesh::external_tls(self.services.analytics.as_ref());
             defaults
                 .set("analytics_api_ssl_enable", true)
                 .set("analytics_api_insecure_enable", false)
-                .set("analytics_api_ssl_certfile", foreign.certificate())
-                .set("analytics_api_ssl_keyfile", foreign.key())
-                .set("analytics_api_ssl_ca_cert", foreign.trust());
+                .set("analytics_api_ssl_certfile", external_tls.certificate())
+                .set("analytics_api_ssl_keyfile", external_tls.key())
+                .set("analytics_api_ssl_ca_cert", external_tls.trust());
         }
         let scheduler = file.section("SCHEDULER");
         scheduler.set("aaa_mode", self.aaa_mode().as_str());

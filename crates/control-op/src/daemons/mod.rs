@@ -23,7 +23,7 @@ use tf_plan::{
     build::pod::DaemonContainer,
     images::Builtin,
     not_ready::NotReady,
-    procedure::{Gate, Store, Troubles},
+    procedure::{DisruptionPolicy, Store, Troubles},
     reports::{Reports, pod_of},
     selection,
 };
@@ -46,8 +46,12 @@ pub fn containers() -> Vec<Builtin> {
 }
 
 /// The members, as the roll-outs of all components see them.
-pub const MEMBERS: Store =
-    Store { daemon: control::CONTAINER.name, gate: Gate::Apart("control node"), troubles, election: None };
+pub const MEMBERS: Store = Store {
+    daemon: control::CONTAINER.name,
+    policy: DisruptionPolicy::Independent("control node"),
+    troubles,
+    election: None,
+};
 
 /// Pods whose DNS daemon or name server does not serve, which only the kubelet knows: it does not say why.
 fn troubles(members: &[MemberStatus], reports: &Reports<'_>) -> Troubles {
@@ -96,5 +100,5 @@ fn launch(program: &str, file: &str, introspect: Port, cluster: &Cluster<'_>) ->
     };
     let level = Some(sandesh::level(cluster.log_level, introspect)?);
     let lists = Some(Lists::of(&["collectors"]));
-    Ok(Launch { ready, level, lists, ..daemon::launch(argv, [file], cluster.services.foreign()) })
+    Ok(Launch { ready, level, lists, ..daemon::launch(argv, [file], cluster.services.external_tls()) })
 }

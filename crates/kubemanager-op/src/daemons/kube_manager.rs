@@ -24,9 +24,9 @@ use tf_contrail::{
 };
 use tf_plan::{
     build::{configuration::Files, pod::DaemonContainer},
-    ensemble::sys_log_level,
     images::Builtin,
     keystone,
+    member_set::sys_log_level,
     not_ready::NotReady,
 };
 
@@ -63,7 +63,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
     let mut files = Files::default();
     files.shared(vnc_api::FILE, cluster.library()?);
     files.shared_secret(token::FILE, cluster.token);
-    files.foreign(cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)));
+    files.external_tls(cluster.services.external_tls().into_iter().chain(keystone::files(cluster.keystone)));
     for member in cluster.members {
         files.member_secret(FILE, &member.address, cluster.file(member)?);
     }
@@ -72,8 +72,8 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
 
 fn launch(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     let argv = vec!["contrail-kube-manager".into(), "-c".into(), path(FILE)];
-    let foreign = cluster.services.foreign().into_iter().chain(keystone::files(cluster.keystone)).collect();
-    let mut launch = daemon::launch(argv, [FILE, vnc_api::FILE], foreign);
+    let external_tls = cluster.services.external_tls().into_iter().chain(keystone::files(cluster.keystone)).collect();
+    let mut launch = daemon::launch(argv, [FILE, vnc_api::FILE], external_tls);
     // The agent reads it.
     launch.files.insert(token::FILE.into(), OnChange::Nothing);
     let introspect = ports::KUBE_MANAGER_INTROSPECT;
@@ -115,7 +115,7 @@ impl Cluster<'_> {
             servers: &api.servers,
             port: api.port,
             tls: api.tls,
-            foreign: Some(&api.foreign),
+            external_tls: Some(&api.external_tls),
             keystone: self.keystone,
             as_administrator: false,
         })

@@ -10,7 +10,7 @@ use tf_plan::{
     election::Election,
     images::Builtin,
     observed::Pod,
-    procedure::{Gate, Store, Troubles},
+    procedure::{DisruptionPolicy, Store, Troubles},
     reports::{Reports, pod_of},
 };
 
@@ -31,7 +31,7 @@ const KUBE_MANAGER: &str = kube_manager::CONTAINER.name;
 /// The members, as the roll-outs of all components see them.
 pub const MEMBERS: Store = Store {
     daemon: KUBE_MANAGER,
-    gate: Gate::Apart("kube-manager"),
+    policy: DisruptionPolicy::Independent("kube-manager"),
     troubles,
     // How long an election znode outlives its process: kube-manager leaves that to the servers (`maxSessionTimeout`).
     election: Some(Election { daemons: &[KUBE_MANAGER], leads, session: SESSION_TIMEOUT_DEFAULT }),

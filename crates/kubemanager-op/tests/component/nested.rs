@@ -12,7 +12,7 @@ use tf_api::{
     contract::{ConditionType, Reason},
 };
 use tf_config_files::read;
-use tf_plan::{component::Component as _, foreign, object::SECRET, observed::Observed, secret::SecretData};
+use tf_plan::{component::Component as _, external_tls, object::SECRET, observed::Observed, secret::SecretData};
 use tf_sim::kubernetes::options::Options;
 use tf_testing::{
     golden,
@@ -106,7 +106,7 @@ fn what_is_no_certificate_is_told_and_changes_nothing() {
         [("outer-config", ConditionType::ConfigApiReady), ("outer-analytics", ConditionType::CollectorReady)]
     {
         let mut observed = observed.clone();
-        let spoilt: SecretData = [(foreign::CA.to_owned(), "MIIB".to_owned())].into_iter().collect();
+        let spoilt: SecretData = [(external_tls::CA.to_owned(), "MIIB".to_owned())].into_iter().collect();
         observed.secrets.insert(secret.into(), spoilt);
         let waiting = Component::plan(&initialized(&cr), &observed).unwrap_err();
         assert_eq!(waiting.reason, Reason::SecretInvalid);

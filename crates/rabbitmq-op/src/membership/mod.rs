@@ -23,7 +23,7 @@ use tf_api::contract::MemberStatus;
 use tf_plan::{
     observed::Pod,
     reports::Reports,
-    resize::{Decision, Record, Room},
+    resize::{Capacity, Decision, Record},
     step::{Request, Step, Target},
 };
 
@@ -34,7 +34,7 @@ use crate::{nodes::Node, procedure};
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// Who is wanted, who is there, and where there is room.
-    pub room: Room<'a>,
+    pub capacity: Capacity<'a>,
     /// What the members are called, in the same order.
     pub nodes: &'a [Node],
     /// What the status keeps of them.
@@ -46,7 +46,7 @@ pub struct Situation<'a> {
 impl<'a> Situation<'a> {
     /// Members in the order they were recorded.
     fn members(&self) -> &'a [MemberStatus] {
-        self.room.members
+        self.capacity.members
     }
 
     /// What keeps a member that serves from being stopped.
@@ -66,8 +66,8 @@ pub fn one_by_one(members: &mut Vec<MemberStatus>, recorded: &[MemberStatus], re
         return None;
     }
     let waits = procedure::fragile(recorded, reports, &[]);
-    let mut room = usize::from(waits.is_none());
-    members.retain(|member| !is_new(member) || std::mem::replace(&mut room, 0) > 0);
+    let mut capacity = usize::from(waits.is_none());
+    members.retain(|member| !is_new(member) || std::mem::replace(&mut capacity, 0) > 0);
     waits.map(|why| format!("node {node} is to join: {why}"))
 }
 
@@ -90,8 +90,8 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 
 /// Who goes first: whoever has no node, then whoever cannot come back, then whoever is not wanted any more.
 fn next_to_go<'a, 'b>(view: &'b View<'a>) -> Option<&'b Seen<'a>> {
-    let goes = |seen: &&Seen<'_>| view.situation.room.goes(seen.member);
-    let homeless = view.all.iter().filter(goes).find(|seen| !view.situation.room.is_usable(&seen.member.node));
+    let goes = |seen: &&Seen<'_>| view.situation.capacity.goes(seen.member);
+    let homeless = view.all.iter().filter(goes).find(|seen| !view.situation.capacity.is_usable(&seen.member.node));
     let outcast = || view.all.iter().find(|seen| view.is_outcast(seen));
     homeless.or_else(outcast).or_else(|| view.all.iter().find(goes))
 }
@@ -111,14 +111,14 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let fragile = view.fragile_without(leaver);
-    let is_wanted = !view.situation.room.goes(leaver.member);
+    let is_wanted = !view.situation.capacity.goes(leaver.member);
     let stays = fragile.is_some() || is_wanted;
     let waits = match view.listed_by_others(leaver) {
         // It has lost what it had, and joins as who it is at any moment, maybe before it is told to be another one.
         None if is_wanted && leaver.has_nothing() => return decision.record.unmark(*id),
         // Its server is of no use to anybody any more.
         None => {
-            decision.waits = decision.record.strike_off(leaver.member, &view.situation.room).err();
+            decision.waits = decision.record.strike_off(leaver.member, &view.situation.capacity).err();
             return;
         }
         Some(runs) if leaver.has_left() && (stays || runs && view.lacks_another(leaver)) => {

@@ -138,7 +138,7 @@ impl<'a> View<'a> {
 
     /// Whether a member's node is gone, and its pod with it.
     fn is_lost(&self, seen: &Seen<'_>) -> bool {
-        seen.pod.is_none() && !self.situation.room.is_usable(&seen.member.node)
+        seen.pod.is_none() && !self.situation.capacity.is_usable(&seen.member.node)
     }
 
     /// Whether a member's server does not start, has no data, and is in the cluster as the others have it.

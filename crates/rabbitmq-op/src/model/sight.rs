@@ -97,11 +97,11 @@ impl World {
     /// The plan without what does not bear on the decision: objects, files and conditions.
     pub fn plan(&self, observed: &Observed<Rabbitmq>) -> Option<(Plan, Record, Spec, Content)> {
         let cr = self.resource();
-        let ensemble = prepare(&cr, observed).ok()?;
-        let settled = Settled::of(&cr, observed, &ensemble);
-        let Members { ensemble, nodes: names, record, decided, .. } = members(ensemble, &settled).ok()?;
-        let members = ensemble.members().to_vec();
-        let spec = Spec::of(&members, self.template, ensemble.is_asleep());
+        let member_set = prepare(&cr, observed).ok()?;
+        let settled = Settled::of(&cr, observed, &member_set);
+        let Members { member_set, nodes: names, record, decided, .. } = members(member_set, &settled).ok()?;
+        let members = member_set.members().to_vec();
+        let spec = Spec::of(&members, self.template, member_set.is_asleep());
         let both = members.iter().map(|member| member.id).zip(spec.nodes.iter().copied());
         let content = Content { version: self.version, members: both.collect() };
         let index = self.contents.iter().position(|it| *it == content).unwrap_or(self.contents.len());

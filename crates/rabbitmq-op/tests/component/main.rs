@@ -1,9 +1,9 @@
 //! What the operator makes of its resource and of what it sees, without a cluster.
 
-mod adoption;
 mod fields;
 mod files;
 mod goldens;
 mod properties;
 mod rolling;
 mod support;
+mod takeover;

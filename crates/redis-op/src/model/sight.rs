@@ -106,9 +106,9 @@ impl World {
     /// The plan without what does not bear on the decision: objects, files and conditions.
     pub fn plan(&self, observed: &Observed<Redis>) -> Option<(Plan, Spec, Content)> {
         let cr = self.resource();
-        let Servers { ensemble, mode, .. } = servers(&cr, observed).ok()?;
-        let members = ensemble.members().to_vec();
-        let spec = Spec::of(&members, self.template, ensemble.is_asleep());
+        let Servers { member_set, mode, .. } = servers(&cr, observed).ok()?;
+        let members = member_set.members().to_vec();
+        let spec = Spec::of(&members, self.template, member_set.is_asleep());
         // Servers on their own are told of nobody else.
         let named = if mode == RedisMode::Sentinel { spec.nodes.clone() } else { (0..self.machines.len()).collect() };
         let content = Content { version: self.version, members: named };

@@ -19,7 +19,7 @@ pub fn fill(section: &mut Section, cassandra: &Cassandra, rabbitmq: &Rabbitmq, m
 pub fn database(section: &mut Section, cassandra: &Cassandra) {
     section.list("config_db_server_list", Separator::Blank, &cassandra.servers).set("config_db_use_ssl", cassandra.tls);
     if cassandra.tls {
-        section.set("config_db_ca_certs", cassandra.foreign.trust());
+        section.set("config_db_ca_certs", cassandra.external_tls.trust());
     }
     if let Some(login) = &cassandra.login {
         section.set("config_db_username", &login.user).set("config_db_password", &login.password);
@@ -36,8 +36,8 @@ pub fn bus(section: &mut Section, rabbitmq: &Rabbitmq, member: &MemberStatus, se
         .set("rabbitmq_use_ssl", rabbitmq.tls);
     if rabbitmq.tls {
         section
-            .set(&format!("{prefix}_keyfile"), rabbitmq.foreign.key())
-            .set(&format!("{prefix}_certfile"), rabbitmq.foreign.certificate())
-            .set(&format!("{prefix}_ca_certs"), rabbitmq.foreign.trust());
+            .set(&format!("{prefix}_keyfile"), rabbitmq.external_tls.key())
+            .set(&format!("{prefix}_certfile"), rabbitmq.external_tls.certificate())
+            .set(&format!("{prefix}_ca_certs"), rabbitmq.external_tls.trust());
     }
 }

@@ -35,7 +35,7 @@ impl Stores<'_> {
         let Self { cassandra, zookeeper, rabbitmq } = self;
         section.list("cassandra_server_list", Blank, &cassandra.servers).set("cassandra_use_ssl", cassandra.tls);
         if cassandra.tls {
-            section.set("cassandra_ca_certs", cassandra.foreign.trust());
+            section.set("cassandra_ca_certs", cassandra.external_tls.trust());
         }
         section
             .list("zk_server_ip", Comma, *zookeeper)
@@ -47,9 +47,9 @@ impl Stores<'_> {
         if rabbitmq.tls {
             section
                 .set("kombu_ssl_version", "tlsv1_2")
-                .set("kombu_ssl_keyfile", rabbitmq.foreign.key())
-                .set("kombu_ssl_certfile", rabbitmq.foreign.certificate())
-                .set("kombu_ssl_ca_certs", rabbitmq.foreign.trust());
+                .set("kombu_ssl_keyfile", rabbitmq.external_tls.key())
+                .set("kombu_ssl_certfile", rabbitmq.external_tls.certificate())
+                .set("kombu_ssl_ca_certs", rabbitmq.external_tls.trust());
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tf_api::contract::{ConditionType, Draft, Reason};
 
-use super::{Outcome, Situation, facts::Facts};
+use super::{Inputs, Outcome, facts::Facts};
 use crate::{
     hibernation,
     plan::Plan,
@@ -21,16 +21,15 @@ const MEMBER_DEADLINE: SignedDuration = SignedDuration::from_mins(5);
 const REFUSAL_DEADLINE: SignedDuration = SignedDuration::from_mins(3);
 
 /// All of them but Degraded.
-pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
+pub(super) fn base(given: &Inputs<'_>, facts: &Facts) -> Vec<Draft> {
     use ConditionType::{Available, ConfigReady, InputsReady, Progressing, WorkloadReady};
-    let mut drafts =
-        vec![inputs(situation), config(situation), workload(situation, facts), upgradeable(situation, facts)];
+    let mut drafts = vec![inputs(given), config(given), workload(given, facts), upgradeable(given, facts)];
     drafts.push(if facts.serving {
         Draft::holds(Available, Reason::Succeeded, facts.count())
     } else if facts.asleep {
         Draft::fails(Available, Reason::Hibernated, hibernation::EXPLANATION)
     } else if facts.silent {
-        carried(situation, Available)
+        carried(given, Available)
     } else if facts.initialized {
         let message = facts.outage.clone().unwrap_or_else(|| facts.count());
         Draft::fails(Available, Reason::ReplicasUnavailable, message)
@@ -39,7 +38,7 @@ pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
     });
     drafts.push(if facts.progressing {
         let reason = if facts.initialized { Reason::RolloutInProgress } else { Reason::Progressing };
-        Draft::holds(Progressing, reason, progress(situation, facts))
+        Draft::holds(Progressing, reason, progress(given, facts))
     } else {
         Draft::fails(Progressing, Reason::Succeeded, "no roll-out is under way")
     });
@@ -50,11 +49,11 @@ pub(super) fn base(situation: &Situation<'_>, facts: &Facts) -> Vec<Draft> {
 }
 
 /// An upgrade replaces one pod after the other: it begins when nothing else is under way and every member is there.
-fn upgradeable(situation: &Situation<'_>, facts: &Facts) -> Draft {
+fn upgradeable(given: &Inputs<'_>, facts: &Facts) -> Draft {
     use ConditionType::Upgradeable;
     let blocked = |why: String| Draft::fails(Upgradeable, Reason::UpgradeBlocked, why);
-    match &situation.outcome {
-        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(situation, Upgradeable),
+    match &given.outcome {
+        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(given, Upgradeable),
         Outcome::NotReady(_) => blocked("the spec is not carried out; see Ready".into()),
         Outcome::Planned(..) if facts.progressing => {
             blocked("a rollout is under way; wait until Progressing is False".into())
@@ -66,10 +65,10 @@ fn upgradeable(situation: &Situation<'_>, facts: &Facts) -> Draft {
     }
 }
 
-fn progress(situation: &Situation<'_>, facts: &Facts) -> String {
-    match &situation.outcome {
+fn progress(given: &Inputs<'_>, facts: &Facts) -> String {
+    match &given.outcome {
         Outcome::Planned(..) if facts.asleep => {
-            format!("it goes to sleep: {} pods are being stopped", situation.pods.len())
+            format!("it goes to sleep: {} pods are being stopped", given.pods.len())
         }
         Outcome::Started => "the current generation is being looked at".into(),
         Outcome::NotReady(not_ready) => not_ready.message.clone(),
@@ -78,19 +77,19 @@ fn progress(situation: &Situation<'_>, facts: &Facts) -> String {
     }
 }
 
-fn inputs(situation: &Situation<'_>) -> Draft {
+fn inputs(given: &Inputs<'_>) -> Draft {
     use ConditionType::InputsReady;
-    match situation.outcome {
-        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(situation, InputsReady),
+    match given.outcome {
+        Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => carried(given, InputsReady),
         Outcome::Planned(..) | Outcome::NotReady(_) => {
             Draft::holds(InputsReady, Reason::Succeeded, "everything the spec refers to exists")
         }
     }
 }
 
-fn config(situation: &Situation<'_>) -> Draft {
+fn config(given: &Inputs<'_>) -> Draft {
     use ConditionType::ConfigReady;
-    match &situation.outcome {
+    match &given.outcome {
         Outcome::Planned(_, applied) if !applied.refused.is_empty() => {
             let (reason, _) = applied.refused[0];
             let messages: Vec<String> = applied.refused.iter().map(|(_, message)| message.clone()).collect();
@@ -118,44 +117,44 @@ fn config(situation: &Situation<'_>) -> Draft {
             Draft::holds(ConfigReady, Reason::Succeeded, format!("{} objects are as planned", plan.objects.len()))
         }
         Outcome::Failed(reason, message) => Draft::fails(ConfigReady, *reason, *message),
-        Outcome::Started | Outcome::NotReady(_) | Outcome::Deleting(_) => carried(situation, ConfigReady),
+        Outcome::Started | Outcome::NotReady(_) | Outcome::Deleting(_) => carried(given, ConfigReady),
     }
 }
 
 /// A condition that this pass learned nothing about: as it was, else unknown.
-fn carried(situation: &Situation<'_>, kind: ConditionType) -> Draft {
-    situation
+fn carried(given: &Inputs<'_>, kind: ConditionType) -> Draft {
+    given
         .previous
         .and_then(|previous| status::draft(previous, kind))
         .unwrap_or_else(|| Draft::unknown(kind, Reason::NotYetReported, "not looked at yet"))
 }
 
-fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
+fn workload(given: &Inputs<'_>, facts: &Facts) -> Draft {
     use ConditionType::WorkloadReady;
     if facts.silent {
-        return carried(situation, WorkloadReady);
+        return carried(given, WorkloadReady);
     }
     if !facts.has_workload {
-        return match situation.outcome {
+        return match given.outcome {
             Outcome::Planned(..) => Draft::holds(WorkloadReady, Reason::Succeeded, "the kind runs no pods of its own"),
             _ => Draft::fails(WorkloadReady, Reason::NotYetReported, "the workload does not exist yet"),
         };
     }
     if facts.asleep {
-        return Draft::fails(WorkloadReady, Reason::Hibernated, hibernated(situation));
+        return Draft::fails(WorkloadReady, Reason::Hibernated, hibernated(given));
     }
     let mut message = facts.count();
-    if let Some(which) = unwell(situation, facts) {
+    if let Some(which) = unwell(given, facts) {
         message = format!("{message}; {which}");
     }
-    let unelected = situation.unelected();
+    let unelected = given.unelected();
     if let Some(unelected) = unelected {
         message = format!("{message}; {unelected}");
     }
-    if let Outcome::Planned(plan, _) = situation.outcome {
+    if let Outcome::Planned(plan, _) = given.outcome {
         plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
     }
-    if let Some(refusal) = refusal(situation) {
+    if let Some(refusal) = refusal(given) {
         return Draft::fails(WorkloadReady, Reason::AdmissionDenied, format!("{refusal}; {message}"));
     }
     if facts.wanted < 1 && facts.settled {
@@ -165,18 +164,18 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
         if facts.progressing {
             return Draft::fails(WorkloadReady, Reason::Progressing, message);
         }
-        if let Some(shortage) = shortage(situation) {
+        if let Some(shortage) = shortage(given) {
             message = format!("{message}; {shortage}");
         }
         Draft::fails(WorkloadReady, Reason::ReplicasUnavailable, message)
     } else if unelected.is_some() {
         Draft::fails(WorkloadReady, Reason::NoLeader, message)
-    } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
+    } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = given.outcome {
         Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; {under_way}"))
     } else if !facts.outdated.is_empty() {
         let pods = shorten(&facts.outdated);
         Draft::fails(WorkloadReady, Reason::RolloutInProgress, format!("{message}; an older template runs in {pods}"))
-    } else if let Some(shortage) = shortage(situation) {
+    } else if let Some(shortage) = shortage(given) {
         Draft::fails(WorkloadReady, Reason::DependencyUnreachable, format!("{message}; {shortage}"))
     } else {
         Draft::holds(WorkloadReady, Reason::Succeeded, message)
@@ -185,9 +184,8 @@ fn workload(situation: &Situation<'_>, facts: &Facts) -> Draft {
 
 /// What the API server says of pods that it refuses, and what ends that (Kubernetes, "Pod Security Admission", "Resource Quotas"; OpenShift, "Managing
 /// security context constraints").
-fn refusal(situation: &Situation<'_>) -> Option<String> {
-    let (name, words) =
-        situation.workloads.iter().find_map(|(name, workload)| Some((name, workload.refusal.as_ref()?)))?;
+fn refusal(given: &Inputs<'_>) -> Option<String> {
+    let (name, words) = given.workloads.iter().find_map(|(name, workload)| Some((name, workload.refusal.as_ref()?)))?;
     let remedy = if words.contains("violates PodSecurity") {
         "label the namespace pod-security.kubernetes.io/enforce=privileged: members use the network and folders of their node"
     } else if words.contains("quota: ") {
@@ -201,30 +199,30 @@ fn refusal(situation: &Situation<'_>) -> Option<String> {
 }
 
 /// What is said of a resource that hibernates.
-fn hibernated(situation: &Situation<'_>) -> String {
+fn hibernated(given: &Inputs<'_>) -> String {
     let mut message = hibernation::EXPLANATION.to_owned();
-    if let Outcome::Planned(plan, _) = situation.outcome {
+    if let Outcome::Planned(plan, _) = given.outcome {
         plan.notes.iter().for_each(|note| message = format!("{message}; {note}"));
     }
     message
 }
 
 /// A pod that serves without something that it should have.
-fn shortage(situation: &Situation<'_>) -> Option<String> {
-    let (_, shortages) = situation.unwell()?;
+fn shortage(given: &Inputs<'_>) -> Option<String> {
+    let (_, shortages) = given.unwell()?;
     shortages.first_key_value().map(|(pod, lacks)| format!("pod {pod}: {lacks}"))
 }
 
 /// A pod that fails with the cause, or else those that are not ready without a known cause: that is news where no roll-out explains it. The name of a
 /// DaemonSet's pod does not say which node it is on.
-fn unwell(situation: &Situation<'_>, facts: &Facts) -> Option<String> {
-    let unready = || situation.pods.iter().filter(|pod| !pod.ready);
+fn unwell(given: &Inputs<'_>, facts: &Facts) -> Option<String> {
+    let unready = || given.pods.iter().filter(|pod| !pod.ready);
     let seen = unready().find_map(|pod| {
         let (trouble, node) = (pod.trouble.clone()?, pod.node.as_ref().filter(|_| pod.ordinal().is_none()));
         Some((&pod.name, node.map_or_else(|| trouble.clone(), |node| format!("node {node}: {trouble}"))))
     });
     let reported = || {
-        let (pod, trouble) = situation.unwell()?.0.first_key_value()?;
+        let (pod, trouble) = given.unwell()?.0.first_key_value()?;
         Some((pod, trouble.clone()))
     };
     if let Some((pod, trouble)) = seen.or_else(reported) {
@@ -235,14 +233,14 @@ fn unwell(situation: &Situation<'_>, facts: &Facts) -> Option<String> {
 }
 
 /// Degraded, and when time alone would change it.
-pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft]) -> (Draft, Option<Duration>) {
+pub(super) fn degraded(given: &Inputs<'_>, facts: &Facts, drafts: &[Draft]) -> (Draft, Option<Duration>) {
     use ConditionType::{Degraded, Progressing, WorkloadReady};
     let fine = || Draft::fails(Degraded, Reason::Succeeded, "nothing is missing for longer than its deadline");
-    if let Outcome::Failed(reason, message) = situation.outcome {
+    if let Outcome::Failed(reason, message) = given.outcome {
         return (Draft::holds(Degraded, reason, message), None);
     }
     // Its controller tries again, and no rollout explains it.
-    let refusal = refusal(situation).filter(|_| !facts.asleep);
+    let refusal = refusal(given).filter(|_| !facts.asleep);
     let incomplete = drafts.iter().any(|draft| draft.kind == WorkloadReady && !draft.is_true());
     let (since, deadline, reason) = if refusal.is_some() {
         (WorkloadReady, REFUSAL_DEADLINE, Reason::AdmissionDenied)
@@ -255,9 +253,8 @@ pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft
     };
     let unchanged = |draft: &&Draft| draft.kind == since;
     let same_status = drafts.iter().find(unchanged).map(|draft| draft.status);
-    let began =
-        situation.previous.and_then(|previous| status::since(previous, since, same_status?)).unwrap_or(situation.now);
-    let left = deadline - situation.now.duration_since(began);
+    let began = given.previous.and_then(|previous| status::since(previous, since, same_status?)).unwrap_or(given.now);
+    let left = deadline - given.now.duration_since(began);
     if left > SignedDuration::ZERO {
         return (fine(), Duration::try_from(left).ok());
     }
@@ -266,7 +263,7 @@ pub(super) fn degraded(situation: &Situation<'_>, facts: &Facts, drafts: &[Draft
     // What takes long is not always what lacks.
     if let Some(refusal) = refusal {
         message = format!("{message}; {refusal}");
-    } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = situation.outcome {
+    } else if let Outcome::Planned(Plan { under_way: Some(under_way), .. }, _) = given.outcome {
         message = format!("{message}; {under_way}");
     }
     (Draft::holds(Degraded, reason, message), None)

@@ -8,22 +8,22 @@ use tf_api::{
     contract::{ConditionType, Contract, Draft, NameReference, NodeStatus, VersionStatus},
 };
 
-use super::{Outcome, Situation, facts::Facts};
+use super::{Inputs, Outcome, facts::Facts};
 use crate::{hash, observed::Pod, plan::Plan, status};
 
 /// Pods listed in a status; larger sets are only counted.
 const LISTED_PODS: usize = 100;
 
 /// The status with these conditions.
-pub(super) fn contract(situation: &Situation<'_>, facts: &Facts, drafts: Vec<Draft>) -> Contract {
-    let previous = situation.previous.cloned().unwrap_or_default();
+pub(super) fn contract(given: &Inputs<'_>, facts: &Facts, drafts: Vec<Draft>) -> Contract {
+    let previous = given.previous.cloned().unwrap_or_default();
     let is_true = |kind| drafts.iter().any(|draft: &Draft| draft.kind == kind && draft.is_true());
     let ready = is_true(ConditionType::Ready);
     let available = is_true(ConditionType::Available);
     let mut next = Contract {
-        observed_generation: situation.generation,
+        observed_generation: given.generation,
         contract: Some(CONTRACT.into()),
-        operator_version: Some(situation.operator.into()),
+        operator_version: Some(given.operator.into()),
         initialized: Some(facts.initialized || ready),
         active: Some(available),
         config_changed: Some(facts.initialized && facts.progressing),
@@ -34,14 +34,14 @@ pub(super) fn contract(situation: &Situation<'_>, facts: &Facts, drafts: Vec<Dra
         next.ready_replicas = Some(facts.ready);
         next.members_ready = Some(format!("{}/{}", facts.ready, facts.wanted));
         next.degraded = Some(is_true(ConditionType::Degraded));
-        next.nodes = nodes(situation.pods);
+        next.nodes = nodes(given.pods);
     }
-    if let Outcome::Planned(plan, _) = situation.outcome {
+    if let Outcome::Planned(plan, _) = given.outcome {
         plan_facts(&mut next, &previous, plan, available, ready);
-    } else if let Some(told) = &situation.told {
+    } else if let Some(told) = &given.told {
         next.daemons.clone_from(&told.daemons);
     }
-    next.conditions = status::merge(&previous.conditions, drafts, situation.generation, situation.now);
+    next.conditions = status::merge(&previous.conditions, drafts, given.generation, given.now);
     next
 }
 

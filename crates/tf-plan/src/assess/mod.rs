@@ -69,7 +69,7 @@ impl Applied {
 
 /// Everything the conditions depend on.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
+pub struct Inputs<'a> {
     /// Generation of the resource.
     pub generation: i64,
     /// Whether reconciling is suspended.
@@ -92,7 +92,7 @@ pub struct Situation<'a> {
     pub outcome: Outcome<'a>,
 }
 
-impl Situation<'_> {
+impl Inputs<'_> {
     /// Pods that do not serve whatever the kubelet says of them, and those that serve without something, as far as it is known.
     fn unwell(&self) -> Option<(&Troubles, &Troubles)> {
         match (&self.outcome, &self.told) {
@@ -130,28 +130,28 @@ pub struct Assessment {
     pub again: Option<Duration>,
 }
 
-/// Computes the status that describes `situation`.
-pub fn assess(situation: &Situation<'_>) -> Assessment {
-    let facts = Facts::gather(situation);
-    let mut drafts = conditions::base(situation, &facts);
-    let (degraded, again) = conditions::degraded(situation, &facts, &drafts);
-    let again = again.into_iter().chain(situation.told.as_ref().and_then(|told| told.again)).min();
+/// Computes the status that describes `given`.
+pub fn assess(given: &Inputs<'_>) -> Assessment {
+    let facts = Facts::gather(given);
+    let mut drafts = conditions::base(given, &facts);
+    let (degraded, again) = conditions::degraded(given, &facts, &drafts);
+    let again = again.into_iter().chain(given.told.as_ref().and_then(|told| told.again)).min();
     put(&mut drafts, degraded);
-    for draft in component_drafts(situation) {
+    for draft in component_drafts(given) {
         put(&mut drafts, draft.clone());
     }
-    carry_what_only_plans_know(situation, &mut drafts);
-    summary::add(situation, &facts, &mut drafts);
-    let contract = contract::contract(situation, &facts, drafts);
-    let own = match situation.outcome {
+    carry_what_only_plans_know(given, &mut drafts);
+    summary::add(given, &facts, &mut drafts);
+    let contract = contract::contract(given, &facts, drafts);
+    let own = match given.outcome {
         Outcome::Planned(plan, _) => Some(plan.own_status.clone()),
         _ => None,
     };
     Assessment { contract, own, again }
 }
 
-fn component_drafts<'a>(situation: &'a Situation<'_>) -> &'a [Draft] {
-    match situation.outcome {
+fn component_drafts<'a>(given: &'a Inputs<'_>) -> &'a [Draft] {
+    match given.outcome {
         Outcome::Planned(plan, _) => &plan.drafts,
         Outcome::NotReady(not_ready) => &not_ready.drafts,
         Outcome::Started | Outcome::Failed(..) | Outcome::Deleting(_) => &[],
@@ -159,8 +159,8 @@ fn component_drafts<'a>(situation: &'a Situation<'_>) -> &'a [Draft] {
 }
 
 /// Without a plan nothing is known about dependencies and the like: their conditions stay as they were.
-fn carry_what_only_plans_know(situation: &Situation<'_>, drafts: &mut Vec<Draft>) {
-    let Some(previous) = situation.previous.filter(|_| !matches!(situation.outcome, Outcome::Planned(..))) else {
+fn carry_what_only_plans_know(given: &Inputs<'_>, drafts: &mut Vec<Draft>) {
+    let Some(previous) = given.previous.filter(|_| !matches!(given.outcome, Outcome::Planned(..))) else {
         return;
     };
     let known = previous.conditions.iter().filter_map(|condition| condition.type_.parse::<ConditionType>().ok());

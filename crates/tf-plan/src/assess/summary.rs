@@ -2,34 +2,34 @@
 
 use tf_api::contract::{ConditionType, Draft, Reason};
 
-use super::{Outcome, Situation, facts::Facts, put};
+use super::{Inputs, Outcome, facts::Facts, put};
 use crate::{hibernation, not_ready::Obstacle, status};
 
 /// Adds them.
-pub(super) fn add(situation: &Situation<'_>, facts: &Facts, drafts: &mut Vec<Draft>) {
+pub(super) fn add(given: &Inputs<'_>, facts: &Facts, drafts: &mut Vec<Draft>) {
     use ConditionType::{Deleting, FieldsIgnored, Hibernated, Paused, Progressing, Ready, Reconciling, Stalled};
-    let obstacle = obstacle(situation, drafts);
+    let obstacle = obstacle(given, drafts);
     let ready = match &obstacle {
         Some((reason, message)) => Draft::fails(Ready, *reason, message.clone()),
         None => Draft::holds(Ready, Reason::Succeeded, ready_message(drafts)),
     };
-    let stalled = obstacle.as_ref().filter(|_| is_stalled(situation));
+    let stalled = obstacle.as_ref().filter(|_| is_stalled(given));
     if let Some((reason, message)) = stalled {
         put(drafts, Draft::holds(Stalled, *reason, message.clone()));
     } else if obstacle.is_some() && drafts.iter().any(|draft| draft.kind == Progressing && draft.is_true()) {
         put(drafts, Draft::holds(Reconciling, ready.reason, ready.message.clone()));
     }
     put(drafts, ready);
-    if situation.paused {
+    if given.paused {
         put(drafts, Draft::holds(Paused, Reason::Paused, "reconciling is suspended by the resource"));
     }
     if facts.asleep {
         put(drafts, Draft::holds(Hibernated, Reason::Hibernated, hibernation::EXPLANATION));
     }
-    if let Outcome::Deleting(message) = situation.outcome {
+    if let Outcome::Deleting(message) = given.outcome {
         put(drafts, Draft::holds(Deleting, Reason::Deleting, message));
     }
-    let (ignored, unknown): (&[String], &[String]) = match situation.outcome {
+    let (ignored, unknown): (&[String], &[String]) = match given.outcome {
         Outcome::Planned(plan, applied) => (&plan.ignored, &applied.unknown),
         Outcome::NotReady(not_ready) => (&not_ready.ignored, &[]),
         _ => (&[], &[]),
@@ -38,7 +38,7 @@ pub(super) fn add(situation: &Situation<'_>, facts: &Facts, drafts: &mut Vec<Dra
     if !ignored.is_empty() {
         put(drafts, Draft::holds(FieldsIgnored, Reason::NoEffect, ignored.join("; ")));
     } else if let (Outcome::Started | Outcome::Failed(..), Some(carried)) =
-        (&situation.outcome, situation.previous.and_then(|previous| status::draft(previous, FieldsIgnored)))
+        (&given.outcome, given.previous.and_then(|previous| status::draft(previous, FieldsIgnored)))
     {
         put(drafts, carried);
     }
@@ -50,11 +50,11 @@ fn ready_message(drafts: &[Draft]) -> String {
 }
 
 /// What keeps the resource from being Ready, the most telling cause first.
-fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, String)> {
+fn obstacle(given: &Inputs<'_>, drafts: &[Draft]) -> Option<(Reason, String)> {
     use ConditionType::{
         Available, ConfigReady, DependenciesReady, InputsReady, Progressing, Provisioned, WorkloadReady,
     };
-    match &situation.outcome {
+    match &given.outcome {
         Outcome::Deleting(message) => return Some((Reason::Deleting, (*message).to_owned())),
         Outcome::Failed(reason, message) => return Some((*reason, (*message).to_owned())),
         Outcome::NotReady(not_ready) => return Some((not_ready.reason, not_ready.message.clone())),
@@ -65,7 +65,7 @@ fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, Stri
             }
         }
     }
-    let serves_unregistered = matches!(situation.outcome, Outcome::Planned(plan, _) if plan.serves_unregistered);
+    let serves_unregistered = matches!(given.outcome, Outcome::Planned(plan, _) if plan.serves_unregistered);
     let failing = |kind: ConditionType| drafts.iter().find(|draft| draft.kind == kind && !draft.is_true());
     let unregistered = || failing(Provisioned).filter(|_| !serves_unregistered);
     // What it needs is needed by servers that run.
@@ -82,8 +82,8 @@ fn obstacle(situation: &Situation<'_>, drafts: &[Draft]) -> Option<(Reason, Stri
         .map(|draft| (draft.reason, draft.message.clone()))
 }
 
-fn is_stalled(situation: &Situation<'_>) -> bool {
-    match &situation.outcome {
+fn is_stalled(given: &Inputs<'_>) -> bool {
+    match &given.outcome {
         Outcome::NotReady(not_ready) => not_ready.obstacle == Obstacle::Invalid,
         Outcome::Failed(reason, _) => matches!(reason, Reason::Forbidden | Reason::ImmutableFieldChanged),
         Outcome::Planned(plan, _) => plan.held.as_ref().is_some_and(|(reason, _)| *reason == Reason::InvalidSpec),

@@ -10,9 +10,9 @@ fn plan_without_pods() -> Plan {
     Plan { version: "1".into(), drafts: vec![available], ..Plan::default() }
 }
 
-fn situation<'a>(previous: Option<&'a Contract>, outcome: Outcome<'a>) -> Situation<'a> {
+fn given<'a>(previous: Option<&'a Contract>, outcome: Outcome<'a>) -> Inputs<'a> {
     const NONE: &BTreeMap<String, Workload> = &BTreeMap::new();
-    Situation {
+    Inputs {
         generation: 1,
         paused: false,
         previous,
@@ -27,7 +27,7 @@ fn situation<'a>(previous: Option<&'a Contract>, outcome: Outcome<'a>) -> Situat
 }
 
 fn assess_after(previous: Option<&Contract>, outcome: Outcome<'_>) -> Contract {
-    let assessment = assess(&situation(previous, outcome));
+    let assessment = assess(&given(previous, outcome));
     invariants::check(&assessment.contract, 1).unwrap();
     assessment.contract
 }
@@ -93,10 +93,10 @@ fn neither_a_workload_s_count_nor_its_pods_make_more_of_a_member_than_its_agent_
         let plan = Plan { rollout: Some(rollout), troubles, ..plan_without_pods() };
         let workload =
             Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready: counted, ..Workload::default() };
-        let assessment = assess(&Situation {
+        let assessment = assess(&Inputs {
             workloads: &BTreeMap::from([("w".to_owned(), workload)]),
             pods,
-            ..situation(None, Outcome::Planned(&plan, &Applied::default()))
+            ..given(None, Outcome::Planned(&plan, &Applied::default()))
         });
         assert_eq!(assessment.contract.ready_replicas, Some(ready), "{counted}, {pods:?}");
         assert_eq!(status::is(&assessment.contract, ConditionType::WorkloadReady, "True"), ready == 2);
@@ -116,10 +116,10 @@ fn pods_that_the_api_server_refuses_are_the_cause_with_what_ends_it_and_degrade_
             Contract { conditions: status::merge(&[], vec![draft], 1, since), ..Contract::default() }
         });
         let now = Timestamp::from_second(1_000).unwrap();
-        assess(&Situation {
+        assess(&Inputs {
             workloads: &BTreeMap::from([("w".to_owned(), workload)]),
             now,
-            ..situation(previous.as_ref(), Outcome::Planned(&plan, &Applied::default()))
+            ..given(previous.as_ref(), Outcome::Planned(&plan, &Applied::default()))
         })
     };
     for (words, remedy) in [
@@ -168,13 +168,13 @@ fn members_that_serve_nobody_together_are_not_available_with_a_plan_and_without(
     ] {
         let after = |ready: bool| {
             let pods = pods.clone().map(|pod| Pod { ready, ..pod });
-            let situation = Situation {
+            let given = Inputs {
                 workloads: &workloads,
                 pods: &pods,
                 told: told.clone(),
-                ..situation(Some(&previous), outcome.clone())
+                ..given(Some(&previous), outcome.clone())
             };
-            status::draft(&assess(&situation).contract, ConditionType::Available).unwrap()
+            status::draft(&assess(&given).contract, ConditionType::Available).unwrap()
         };
         let available = after(true);
         assert_eq!((available.is_true(), available.message.as_str()), (false, "no server takes writes"));
@@ -191,10 +191,10 @@ fn who_is_not_ready_is_named_at_once_where_nothing_is_under_way_and_the_cause_wh
         let rollout = Rollout { workloads: Vec::new(), wanted: Some(3), selector: String::new() };
         let plan = Plan { rollout: Some(rollout), troubles, ..plan_without_pods() };
         let pods = [pod("a", ready[0]), pod("b", ready[1]), pod("c", ready[2])];
-        let after = assess(&Situation {
+        let after = assess(&Inputs {
             workloads: &BTreeMap::from([("w".to_owned(), workload.clone())]),
             pods: &pods,
-            ..situation(previous, Outcome::Planned(&plan, &Applied::default()))
+            ..given(previous, Outcome::Planned(&plan, &Applied::default()))
         });
         let ready = status::draft(&after.contract, ConditionType::Ready).map(|draft| draft.message);
         (after.contract, ready.unwrap_or_default())
@@ -217,10 +217,10 @@ fn a_pod_that_serves_without_what_it_needs_is_ready_and_the_resource_is_not() {
     let plan = Plan { rollout: Some(rollout), shortages, ..plan_without_pods() };
     let workload =
         Workload { name: "w".into(), current: true, wanted: 1, existing: 1, ready: 1, ..Workload::default() };
-    let after = assess(&Situation {
+    let after = assess(&Inputs {
         workloads: &BTreeMap::from([("w".to_owned(), workload)]),
         pods: &[Pod { name: "a".into(), ready: true, ..Pod::default() }],
-        ..situation(None, Outcome::Planned(&plan, &Applied::default()))
+        ..given(None, Outcome::Planned(&plan, &Applied::default()))
     })
     .contract;
     assert_eq!(after.ready_replicas, Some(1));
@@ -242,7 +242,7 @@ fn what_the_others_lack_is_told_beside_the_member_that_is_lost() {
         let plan =
             Plan { rollout: Some(rollout), troubles: map(troubles), shortages: map(shortages), ..plan_without_pods() };
         let planned = Outcome::Planned(&plan, &Applied::default());
-        assess(&Situation { workloads: &workloads, pods: &pods, ..situation(previous, planned) }).contract
+        assess(&Inputs { workloads: &workloads, pods: &pods, ..given(previous, planned) }).contract
     };
     let well = told(None, &[], &[]);
     let lost = told(Some(&well), &[("b", "its agent does not answer")], &[("a", "its api is not connected: Redis")]);
@@ -274,10 +274,10 @@ fn look_while(under_way: Option<&str>, previous: Option<&Contract>, ready: i32, 
     let rollout = Rollout { workloads: Vec::new(), wanted: Some(2), selector: String::new() };
     let plan = Plan { rollout: Some(rollout), under_way: under_way.map(str::to_owned), ..plan_without_pods() };
     let workload = Workload { name: "w".into(), current: true, wanted: 2, existing: 2, ready, ..Workload::default() };
-    let assessment = assess(&Situation {
+    let assessment = assess(&Inputs {
         workloads: &BTreeMap::from([("w".to_owned(), workload)]),
         now: Timestamp::from_second(seconds).unwrap(),
-        ..situation(previous, Outcome::Planned(&plan, &Applied::default()))
+        ..given(previous, Outcome::Planned(&plan, &Applied::default()))
     });
     invariants::check(&assessment.contract, 1).unwrap();
     assessment
@@ -342,12 +342,12 @@ fn sleeping(
     let plan = Plan { rollout: Some(rollout), hibernation: Hibernation::Asleep, ..Plan::default() };
     let workload = Workload { name: "w".into(), current: true, wanted, existing: wanted, ..Workload::default() };
     let applied = Applied::default();
-    let assessment = assess(&Situation {
+    let assessment = assess(&Inputs {
         availability: Availability::Majority,
         workloads: &BTreeMap::from([("w".to_owned(), workload)]),
         pods,
         now: Timestamp::from_second(seconds).unwrap(),
-        ..situation(previous, outcome.unwrap_or(Outcome::Planned(&plan, &applied)))
+        ..given(previous, outcome.unwrap_or(Outcome::Planned(&plan, &applied)))
     });
     invariants::check(&assessment.contract, 1).unwrap();
     assessment.contract
@@ -418,13 +418,9 @@ fn what_agents_tell_is_told_without_a_plan() {
         ..Contract::default()
     };
     let assessed = |previous: &Contract, outcome: &Outcome<'_>, told: &Option<AgentReport>| {
-        let situation = Situation {
-            workloads: &workloads,
-            pods: &pods,
-            told: told.clone(),
-            ..situation(Some(previous), outcome.clone())
-        };
-        let contract = assess(&situation).contract;
+        let given =
+            Inputs { workloads: &workloads, pods: &pods, told: told.clone(), ..given(Some(previous), outcome.clone()) };
+        let contract = assess(&given).contract;
         invariants::check(&contract, 1).unwrap();
         contract
     };

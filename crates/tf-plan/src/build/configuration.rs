@@ -20,7 +20,7 @@ use tf_api::{
 
 use crate::{
     build::identity::Identity,
-    foreign::File,
+    external_tls::File,
     hash,
     not_ready::NotReady,
     object::{CONFIG_MAP, Object, SECRET},
@@ -44,7 +44,7 @@ impl Files {
     }
 
     /// Files all members share for TLS to services of other authorities.
-    pub fn foreign(&mut self, files: impl IntoIterator<Item = File>) {
+    pub fn external_tls(&mut self, files: impl IntoIterator<Item = File>) {
         for File { name, content, is_secret } in files {
             let of = if is_secret { &mut self.secret } else { &mut self.open };
             of.insert(name, content);

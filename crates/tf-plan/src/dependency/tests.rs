@@ -158,7 +158,8 @@ fn external(secret: SecretUse, need: Need, keys: &[(&str, &str)]) -> (Dependency
 #[test]
 fn what_a_secret_has_of_no_use_is_an_input_whether_bring_up_needs_the_service_or_not() {
     for need in [Need::BringUp, Need::Optional] {
-        let (dependency, mut observed) = external(SecretUse::ShowsNothing, need, &[(foreign::CA, "no certificate")]);
+        let (dependency, mut observed) =
+            external(SecretUse::ShowsNothing, need, &[(external_tls::CA, "no certificate")]);
         let why = |observed: &Observed<()>| {
             let waiting = resolve(std::slice::from_ref(&dependency), "tf", true, observed).unwrap_err();
             (waiting.reason, waiting.message)
@@ -197,7 +198,7 @@ fn what_the_spec_names_and_is_not_there_is_an_input_whether_bring_up_needs_the_s
 
 #[test]
 fn a_pair_that_nobody_shows_is_told_and_not_looked_at() {
-    let pair = [(foreign::CERTIFICATE, "no certificate"), (foreign::KEY, "no key")];
+    let pair = [(external_tls::CERTIFICATE, "no certificate"), (external_tls::KEY, "no key")];
     let (dependency, observed) = external(SecretUse::ShowsNothing, Need::BringUp, &pair);
     let resolved = resolve(std::slice::from_ref(&dependency), "tf", false, &observed).unwrap();
     assert!(resolved.connection(ConditionType::ZookeeperReady).unwrap().credentials.is_empty());

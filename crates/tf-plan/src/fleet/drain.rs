@@ -4,25 +4,25 @@
 //! A taint of the Node says that it is under way ([`tf_api::names::TAINT_DRAIN`]), so a killed operator goes on where it was. The pod of a node that nothing uses any
 //! more is replaced as on a node that a person has drained.
 
-use super::{Drain, Lane, Member, Size, View, Wave, size};
+use super::{Batch, Drain, Member, PodGroup, Size, View, size};
 
 /// Adds to what is done with the pods of a lane.
-pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, members: &[Member<'_>]) {
-    let strategy = &lane.strategy;
+pub(super) fn complete(batch: &mut Batch, group: &PodGroup, view: &View<'_, '_>, members: &[Member<'_>]) {
+    let strategy = &group.strategy;
     let begun: Vec<&Member<'_>> = members.iter().filter(|member| (view.drained)(member.pod)).collect();
     for member in &begun {
         let Some(node) = member.pod.node.clone() else { continue };
         match due(view, member) {
-            Some(true) if strategy.drains => wave.drains.push(Drain { node, begins: false }),
+            Some(true) if strategy.drains => batch.drains.push(Drain { node, begins: false }),
             // Its pod is replaced.
             Some(false) if strategy.drains => {}
-            Some(_) => wave.drained.push(node),
+            Some(_) => batch.drained.push(node),
             // Nothing is known of a node whose agent does not answer.
-            None if (view.status)(member.pod).is_some() && is_well(member) => wave.drained.push(node),
+            None if (view.status)(member.pod).is_some() && is_well(member) => batch.drained.push(node),
             None => {}
         }
     }
-    let is_quiet = wave.changes.is_empty() && wave.held.is_none();
+    let is_quiet = batch.changes.is_empty() && batch.held.is_none();
     if !strategy.drains || !is_quiet {
         return;
     }
@@ -32,10 +32,10 @@ pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, member
         return;
     }
     if let Some(why) = failed(view, members, strategy.max_failures) {
-        wave.held = Some(format!("{} nodes wait for another kernel module: {why}", waiting.len()));
+        batch.held = Some(format!("{} nodes wait for another kernel module: {why}", waiting.len()));
         return;
     }
-    let Size { budget, missing } = size(strategy, &lane.workloads, view);
+    let Size { budget, missing } = size(strategy, &group.workloads, view);
     let is_occupied = |member: &&Member<'_>| member.is_away() || (view.drained)(member.pod);
     let occupied = members.iter().filter(is_occupied).count() + missing;
     // The first node is changed alone.
@@ -46,7 +46,7 @@ pub(super) fn complete(wave: &mut Wave, lane: &Lane, view: &View<'_, '_>, member
     let now = begun.first().or_else(|| waiting.first()).map(|member| domain(member));
     let chosen = waiting.into_iter().filter(|member| Some(domain(member)) == now);
     let nodes = chosen.filter_map(|member| member.pod.node.clone()).take(budget.saturating_sub(occupied));
-    wave.drains.extend(nodes.map(|node| Drain { node, begins: true }));
+    batch.drains.extend(nodes.map(|node| Drain { node, begins: true }));
 }
 
 fn is_well(member: &Member<'_>) -> bool {

@@ -45,11 +45,11 @@ impl World {
         Self { pods, ..Self::default() }
     }
 
-    fn decide(&self, strategy: Strategy) -> Wave {
+    fn decide(&self, strategy: Strategy) -> Batch {
         let wanted = i32::try_from(self.pods.len()).unwrap();
         let live = BTreeMap::from([(SET.to_owned(), Workload { current: true, wanted, ..Workload::default() })]);
         let forwarders = self.forwards.then(|| SET.to_owned()).into_iter().collect();
-        let lane = Lane { workloads: vec![(SET.to_owned(), NEW.to_owned())], forwarders, strategy };
+        let group = PodGroup { workloads: vec![(SET.to_owned(), NEW.to_owned())], forwarders, strategy };
         let view = View {
             pods: &self.pods,
             lost: &|pod| self.lost.contains(&pod.name),
@@ -64,7 +64,7 @@ impl World {
             status: &|pod| self.statuses.get(&pod.name),
             drained: &|pod| self.drained.contains(&pod.name),
         };
-        wave(&lane, &view)
+        batch(&group, &view)
     }
 
     fn changed(&self, strategy: Strategy) -> Vec<String> {
@@ -72,8 +72,8 @@ impl World {
     }
 }
 
-fn names(wave: &Wave) -> Vec<String> {
-    wave.changes.iter().filter_map(|change| Some(change.target()?.pod.clone())).collect()
+fn names(batch: &Batch) -> Vec<String> {
+    batch.changes.iter().filter_map(|change| Some(change.target()?.pod.clone())).collect()
 }
 
 fn percent(percent: usize) -> Strategy {
@@ -128,9 +128,9 @@ fn the_first_node_is_changed_alone_and_others_together_when_it_serves() {
     assert_eq!(world.changed(nodes(3)), ["set-8", "set-7", "set-6"]);
     world.soaking.insert("set-9".into());
     let soaking = Strategy { soak: Duration::from_secs(30), ..nodes(3) };
-    let wave = world.decide(soaking.clone());
-    assert_eq!((names(&wave).len(), wave.again), (0, Some(Duration::from_secs(30))));
-    assert!(wave.held.unwrap().ends_with("pod set-9 on node node-9 has served for less than 30 s"));
+    let batch = world.decide(soaking.clone());
+    assert_eq!((names(&batch).len(), batch.again), (0, Some(Duration::from_secs(30))));
+    assert!(batch.held.unwrap().ends_with("pod set-9 on node node-9 has served for less than 30 s"));
     world.soaking.clear();
     assert_eq!(world.changed(soaking).len(), 3);
 }
@@ -203,15 +203,15 @@ fn what_a_strategy_leaves_to_people_is_counted_and_not_done() {
     assert_eq!(of(UpgradeType::OnDelete).left.len(), 2);
     let mut certificates = World::of(vec![pod(0, true, "old"), pod(1, true, NEW)]);
     certificates.changes = [change(0, Change::Certificate)].into();
-    let wave = certificates.decide(Strategy { method: UpgradeType::OnDelete, ..Strategy::default() });
-    assert!(matches!(&wave.changes[..], [Decision::Renew(target)] if target.pod == "set-0"), "{wave:?}");
-    assert_eq!(wave.left, ["set-0"]);
+    let batch = certificates.decide(Strategy { method: UpgradeType::OnDelete, ..Strategy::default() });
+    assert!(matches!(&batch.changes[..], [Decision::Renew(target)] if target.pod == "set-0"), "{batch:?}");
+    assert_eq!(batch.left, ["set-0"]);
 }
 
 #[test]
 fn five_thousand_nodes_are_changed_in_at_most_twenty_five_waves() {
     let mut world = World::of(fleet(5000));
-    let mut waves = 0;
+    let mut batches = 0;
     while let changed @ [_, ..] = &world.changed(percent(5))[..] {
         let changed: BTreeSet<&String> = changed.iter().collect();
         let is_changed = |pod: &&mut Pod| changed.contains(&pod.name);
@@ -219,14 +219,14 @@ fn five_thousand_nodes_are_changed_in_at_most_twenty_five_waves() {
         for pod in world.pods.iter_mut().filter(is_changed) {
             pod.terminating = true;
         }
-        waves += 1;
+        batches += 1;
         assert!(world.changed(percent(5)).len() + changed.len() <= 250, "a wave that is under way counts");
         for pod in world.pods.iter_mut().filter(|pod| pod.terminating) {
             *pod = Pod { terminating: false, template: Some(NEW.into()), ..pod.clone() };
         }
     }
     assert!(world.pods.iter().all(|pod| pod.template.as_deref() == Some(NEW)));
-    assert_eq!(waves, 21);
+    assert_eq!(batches, 21);
 }
 
 fn change() -> impl prop::strategy::Strategy<Value = Option<Change>> {
@@ -262,8 +262,8 @@ proptest! {
         let soak = Duration::from_secs(if soaks { 60 } else { 0 });
         let topology_key = by_zone.then(|| "zone".to_owned());
         let strategy = Strategy { method, max_unavailable: Share::Nodes(share), max_failures: failures, soak, topology_key, ..Strategy::default() };
-        let wave = world.decide(strategy);
-        let changed: Vec<&Pod> = names(&wave).iter().map(|name| world.pods.iter().find(|pod| pod.name == *name).unwrap()).collect();
+        let batch = world.decide(strategy);
+        let changed: Vec<&Pod> = names(&batch).iter().map(|name| world.pods.iter().find(|pod| pod.name == *name).unwrap()).collect();
         let distinct: BTreeSet<&str> = changed.iter().map(|pod| pod.name.as_str()).collect();
         prop_assert_eq!(distinct.len(), changed.len());
         prop_assert!(changed.iter().all(|pod| !pod.terminating && !world.lost.contains(&pod.name)));
@@ -276,7 +276,7 @@ proptest! {
         let away = there().filter(|pod| begun(pod) || !pod.ready || world.troubled.contains(&pod.name));
         let (well, down): (Vec<&Pod>, Vec<&Pod>) = changed.iter().copied().partition(|pod| pod.ready);
         prop_assert!(down.len() <= share && (well.is_empty() || down.is_empty()));
-        prop_assert!(well.is_empty() || well.len() + away.count() <= share, "{:?}", wave);
+        prop_assert!(well.is_empty() || well.len() + away.count() <= share, "{:?}", batch);
         if by_zone {
             let zones: BTreeSet<&String> = well.iter().copied().chain(there().filter(begun).take(well.len())).map(|pod| &world.zones[&pod.name]).collect();
             let begun_in: BTreeSet<&String> = there().filter(begun).map(|pod| &world.zones[&pod.name]).collect();
@@ -284,16 +284,16 @@ proptest! {
         }
         let is_proof = |pod: &&Pod| pod.ready && !pod.terminating && !world.troubled.contains(&pod.name) && !begun(pod) && !distinct.contains(pod.name.as_str());
         prop_assert!(well.len() <= 1 || there().any(|pod| is_proof(&pod)), "several go although none was tried");
-        for change in &wave.changes {
+        for change in &batch.changes {
             prop_assert!(method == UpgradeType::RollingUpdate || !matches!(change, Decision::Restart(_)));
             let is_told = |pod: &str| world.changes.get(pod) == Some(&Change::HotReload);
             prop_assert!(method != UpgradeType::OnDelete || !matches!(change, Decision::Activate(target) if !is_told(&target.pod)));
         }
-        prop_assert!(wave.changes.is_empty() || wave.held.is_none());
+        prop_assert!(batch.changes.is_empty() || batch.held.is_none());
         let is_outdated = |pod: &&Pod| pod.template.as_deref() != Some(NEW) || world.changes.contains_key(&pod.name);
-        let says = wave.held.is_some() || !wave.left.is_empty() || !wave.changes.is_empty();
-        prop_assert!(says || !there().any(|pod| is_outdated(&pod)), "{wave:?}");
-        prop_assert!(wave.held.is_none_or(|why| !why.ends_with(": ")), "it is held for no reason");
+        let says = batch.held.is_some() || !batch.left.is_empty() || !batch.changes.is_empty();
+        prop_assert!(says || !there().any(|pod| is_outdated(&pod)), "{batch:?}");
+        prop_assert!(batch.held.is_none_or(|why| !why.ends_with(": ")), "it is held for no reason");
     }
 }
 
@@ -317,9 +317,9 @@ fn draining(most: usize) -> Strategy {
 
 /// Numbers of the nodes where an eviction begins, those where it goes on, and those that take pods again.
 fn drains(world: &World, strategy: Strategy) -> [Vec<String>; 3] {
-    let wave = world.decide(strategy);
-    let of = |begins| wave.drains.iter().filter(|it| it.begins == begins).map(|it| it.node.clone()).collect();
-    [of(true), of(false), wave.drained.clone()].map(|mut nodes: Vec<String>| {
+    let batch = world.decide(strategy);
+    let of = |begins| batch.drains.iter().filter(|it| it.begins == begins).map(|it| it.node.clone()).collect();
+    [of(true), of(false), batch.drained.clone()].map(|mut nodes: Vec<String>| {
         nodes.sort();
         nodes
     })
@@ -382,10 +382,10 @@ fn a_module_that_does_not_work_on_a_node_goes_to_no_other_and_the_node_takes_pod
     drain(&mut world, &[4]);
     let module = world.statuses.get_mut("set-4").unwrap().module.as_mut().unwrap();
     (module.failed, module.used) = (Some("Exec format error".into()), false);
-    let wave = world.decide(draining(2));
-    assert_eq!((wave.drains, wave.drained), (vec![], named(&[4])));
+    let batch = world.decide(draining(2));
+    assert_eq!((batch.drains, batch.drained), (vec![], named(&[4])));
     assert_eq!(
-        wave.held.as_deref(),
+        batch.held.as_deref(),
         Some(
             "3 nodes wait for another kernel module: it does not work on 1 (maxFailures: 1), first node node-4: Exec format error; correct it, or take the change back"
         )

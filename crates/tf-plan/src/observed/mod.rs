@@ -204,13 +204,13 @@ pub struct Pod {
     pub images: BTreeMap<String, String>,
     /// What it was made of, where another operator made it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub former: Option<Former>,
+    pub legacy: Option<Legacy>,
 }
 
 /// What of another operator's pod tells how ours has to be to go on in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Former {
+pub struct Legacy {
     /// Directories of the node, by where a container has them; of two containers that of the first.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub directories: BTreeMap<String, String>,

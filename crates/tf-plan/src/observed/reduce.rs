@@ -15,7 +15,7 @@ use tf_agent_api::{
 };
 use tf_api::{names, schema::Port};
 
-use super::{Certificate, Claim, Former, Pod, Taint, Workload};
+use super::{Certificate, Claim, Legacy, Pod, Taint, Workload};
 use crate::build::quantity;
 
 impl From<&StatefulSet> for Workload {
@@ -192,7 +192,7 @@ impl From<v1::Pod> for Pod {
         });
         let template = annotations.get(names::ANNOTATION_RESTART_HASH).cloned();
         let restarted_at = annotations.get(RESTARTED_AT).cloned();
-        let former = template.is_none().then(|| former(&spec));
+        let legacy = template.is_none().then(|| legacy(&spec));
         let image = |container: &Container| Some((container.name.clone(), container.image.clone()?));
         let images = spec.containers.iter().filter_map(image).collect();
         let address = address(&spec, &status);
@@ -215,7 +215,7 @@ impl From<v1::Pod> for Pod {
             active_certificate: annotations.get(names::ANNOTATION_ACTIVE_CERTIFICATE).cloned(),
             certificate: annotations.get(names::ANNOTATION_CERTIFICATE).and_then(|text| noted(text)),
             images,
-            former,
+            legacy,
         }
     }
 }
@@ -230,18 +230,18 @@ pub fn only_node(spec: &PodSpec) -> Option<&str> {
 }
 
 /// What another operator made a pod of.
-fn former(spec: &PodSpec) -> Former {
+fn legacy(spec: &PodSpec) -> Legacy {
     let path = |volume: &Volume| Some((volume.name.clone(), volume.host_path.as_ref()?.path.clone()));
     let paths: BTreeMap<String, String> = spec.volumes.iter().flatten().filter_map(path).collect();
-    let mut former = Former::default();
+    let mut legacy = Legacy::default();
     for container in &spec.containers {
         for mount in container.volume_mounts.iter().flatten() {
             if let Some(path) = paths.get(&mount.name) {
-                former.directories.entry(mount.mount_path.clone()).or_insert_with(|| path.clone());
+                legacy.directories.entry(mount.mount_path.clone()).or_insert_with(|| path.clone());
             }
         }
     }
-    former
+    legacy
 }
 
 #[cfg(test)]
@@ -311,11 +311,11 @@ mod tests {
             pod(object)
         };
         let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
-        let former = Former { directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]) };
+        let legacy = Legacy { directories: text(&[("/var/lib/cassandra", "/var/lib/contrail/database")]) };
         let theirs = made(json!({}));
-        assert_eq!(theirs.former, Some(former));
+        assert_eq!(theirs.legacy, Some(legacy));
         assert_eq!(theirs.images, text(&[("cassandra", "theirs:1"), ("provisioner", "theirs:2")]));
-        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})).former, None, "ours is known by its template");
+        assert_eq!(made(json!({names::ANNOTATION_RESTART_HASH: "hash"})).legacy, None, "ours is known by its template");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tf_api::{
 use tf_config_api::decide::Wanted;
 
 use super::{Api, Registration};
-use crate::{connection::Connection, foreign, keystone::Keystone, observed::Observed, plan::Plan};
+use crate::{connection::Connection, external_tls, keystone::Keystone, observed::Observed, plan::Plan};
 
 /// How a component reaches the config API.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl Client<'_> {
                     hosts: self.connection.hosts(self.endpoint),
                     port: self.connection.port(self.endpoint).unwrap_or_default(),
                     tls: self.connection.tls(self.endpoint),
-                    ca: self.connection.credentials.text(foreign::CA).map(str::to_owned),
+                    ca: self.connection.credentials.text(external_tls::CA).map(str::to_owned),
                     // A token is good in every region.
                     keystone: keystone.map(|keystone| Keystone { region: String::new(), public_port: 0, ..keystone }),
                 };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tf_api::{Managed, contract::Reason};
 use tf_plan::{
-    assess::{Assessment, Outcome, Situation, assess},
+    assess::{Assessment, Inputs, Outcome, assess},
     component::Component,
     not_ready::NotReady,
     observed::Observed,
@@ -104,7 +104,7 @@ impl<C: Component> Reconciler<C> {
             Outcome::Planned(..) => None,
             _ => C::agent_report(&subject.cr, observed),
         };
-        assess(&Situation {
+        assess(&Inputs {
             generation: subject.generation,
             paused: subject.cr.paused(),
             previous: before.contract.as_ref(),

@@ -84,6 +84,9 @@ fn network(name: &str) -> [&str; 3] {
     ["default-domain", "default-project", name]
 }
 
+/// How often an API is asked, so that each of two workers is asked almost certainly.
+const TIMES: usize = 8;
+
 /// Who asks.
 pub struct Visitor {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -173,6 +176,16 @@ impl Visitor {
     /// When it is not made.
     pub async fn create(&self, address: IpAddr, name: &str) -> Result<String> {
         self.identifier(address, "/virtual-networks", json!({"fq_name": network(name)})).await
+    }
+
+    /// Whether any of several workers of the API on this node answers 503, each time over a connection of its own, which any of them may take.
+    pub async fn has_worker_that_is_not_ready(&self, address: IpAddr) -> bool {
+        for _ in 0..TIMES {
+            if matches!(self.ask(Method::GET, address, self.api, "/", "").await, Ok((503, _))) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Identifier of the virtual network with this name by the API on this node.

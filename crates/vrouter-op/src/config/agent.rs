@@ -2,7 +2,7 @@
 
 use tf_agent_api::{node, template::Local};
 use tf_api::{ports, schema::Port};
-use tf_plan::{foreign::Foreign, not_ready::NotReady};
+use tf_plan::{external_tls::ExternalTls, not_ready::NotReady};
 
 use super::{LOG_DIR, ini_template::Sheet, qos};
 use crate::{
@@ -158,8 +158,8 @@ fn sandesh(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> R
     let insecure = parameters.flag(Name::IntrospectSslInsecure)?.unwrap_or(true);
     sheet.set(SECTION, "introspect_ssl_insecure", insecure);
     sheet.set(SECTION, "sandesh_ssl_enable", collector);
-    let foreign = if collector { services.collectors_foreign(parameters) } else { Foreign::default() };
-    if introspect && !insecure && foreign.ca.is_some() && parameters.first(&AUTHORITIES).is_none() {
+    let external_tls = if collector { services.collectors_foreign(parameters) } else { ExternalTls::default() };
+    if introspect && !insecure && external_tls.ca.is_some() && parameters.first(&AUTHORITIES).is_none() {
         let hint = "set it to true: collectors have an authority of their own (spec.dependencies.analytics), and the agent has one file of \
                     authorities for collectors and for who asks for introspection";
         return Err(parameters.invalid(Name::IntrospectSslInsecure, hint));
@@ -168,15 +168,15 @@ fn sandesh(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> R
         sheet.set(SECTION, key, parameters.first(names).unwrap_or(issued));
     };
     if collector {
-        file("sandesh_keyfile", &[Name::SandeshKeyfile, Name::ServerKeyfile], &foreign.key());
-        file("sandesh_certfile", &[Name::SandeshCertfile, Name::ServerCertfile], &foreign.certificate());
+        file("sandesh_keyfile", &[Name::SandeshKeyfile, Name::ServerKeyfile], &external_tls.key());
+        file("sandesh_certfile", &[Name::SandeshCertfile, Name::ServerCertfile], &external_tls.certificate());
     }
     if introspect {
         file("sandesh_server_keyfile", &[Name::SandeshServerKeyfile, Name::ServerKeyfile], node::CERTIFICATE_KEY);
         file("sandesh_server_certfile", &[Name::SandeshServerCertfile, Name::ServerCertfile], node::CERTIFICATE);
     }
     if collector || introspect {
-        file("sandesh_ca_cert", &AUTHORITIES, &foreign.trust());
+        file("sandesh_ca_cert", &AUTHORITIES, &external_tls.trust());
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use tf_api::{
     common::{AuthMode, AuthParameters, PodConfiguration},
     schema::Sensitive,
 };
-use tf_plan::{ensemble::sys_log_level, keystone};
+use tf_plan::{keystone, member_set::sys_log_level};
 
 use super::Name;
 

@@ -11,7 +11,7 @@ use tf_contrail::daemon::{self, Entry, path};
 use tf_plan::{
     images::Builtin,
     keystone,
-    procedure::{Gate, Store, Troubles},
+    procedure::{DisruptionPolicy, Store, Troubles},
 };
 
 use crate::cluster::{Cluster, FILE, USER_FILE};
@@ -29,7 +29,7 @@ pub fn containers() -> Vec<Builtin> {
 /// The members, as the roll-outs of all components see them. A server that answers and has its Redis is asked for nothing more.
 pub const MEMBERS: Store = Store {
     daemon: web::CONTAINER.name,
-    gate: Gate::Apart("web UI"),
+    policy: DisruptionPolicy::Independent("web UI"),
     troubles: |_, _| Troubles::new(),
     election: None,
 };
@@ -40,7 +40,7 @@ const PROGRAM: &str = "/usr/src/contrail/contrail-web-core";
 /// One of the two servers. It reads its files when it starts.
 fn launch(program: &str, cluster: &Cluster<'_>) -> Launch {
     let argv = ["node", program, "--conf_file", &path(FILE)].map(str::to_owned).to_vec();
-    let mut launch = daemon::launch(argv, [FILE, USER_FILE], cluster.services.foreign());
+    let mut launch = daemon::launch(argv, [FILE, USER_FILE], cluster.services.external_tls());
     launch.files.extend(keystone::files(cluster.login.keystone()).map(|file| (file.name, OnChange::Restart)));
     Launch { working_directory: Some(PROGRAM.into()), patience: None, ..launch }
 }

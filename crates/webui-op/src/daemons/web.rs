@@ -64,7 +64,7 @@ fn launch(address: &str, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {
     // It reads it when it starts.
     launch.identity = Some(Identity { at_start: true, ..agents.certificate() });
     let redis = &services.redis;
-    let authorities = redis.servers.foreign.ca_file();
+    let authorities = redis.servers.external_tls.ca_file();
     let password = redis.password.as_ref().map(|_| REDIS_PASSWORD.to_owned());
     // The agent reads them for each connection.
     launch.files.extend([&authorities, &password].into_iter().flatten().map(|file| (file.clone(), OnChange::Nothing)));

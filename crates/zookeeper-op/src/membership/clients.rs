@@ -52,7 +52,7 @@ fn may_close(situation: &Situation<'_>, view: &View<'_>) -> bool {
         Some(Change::Template | Change::Certificate) => false,
         Some(Change::Configuration | Change::HotReload | Change::UnderWay) => has_begun,
     };
-    situation.seats.iter().all(|seat| is_current(seat.change)) && view.fragile().is_none()
+    situation.slots.iter().all(|slot| is_current(slot.change)) && view.fragile().is_none()
 }
 
 /// Whether a server's entry lets them in from where it shall. Addresses that others listed are not corrected otherwise.

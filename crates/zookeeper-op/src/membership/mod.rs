@@ -29,7 +29,7 @@ use tf_api::{contract::MemberStatus, kinds::PlainClients};
 use tf_plan::members;
 
 pub use clients::is_as_wanted;
-pub use roll::{Change, Seat};
+pub use roll::{Change, PodSlot};
 use view::View;
 
 /// A node of the cluster that could carry a member.
@@ -59,7 +59,7 @@ pub struct Situation<'a> {
     /// Members that shall go, with the version of the list when that was decided.
     pub leaving: &'a BTreeMap<u32, u64>,
     /// Pods, by ordinal.
-    pub seats: &'a [Seat],
+    pub slots: &'a [PodSlot],
     /// What the members' agents report, by identity. Who did not answer is missing.
     pub facts: &'a BTreeMap<u32, Facts>,
     /// Members whose pods another operator made and nobody can ask, with whether they serve in the kubelet's words.
@@ -314,8 +314,8 @@ fn mark(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> 
 
 /// Whether the member's pod is the one that the StatefulSet takes.
 fn has_last_seat(situation: &Situation<'_>, view: &View<'_>, member: &MemberStatus) -> bool {
-    let seats: Vec<_> = situation.seats.iter().map(|seat| (seat.ordinal, seat.node.as_deref())).collect();
-    members::has_last_seat(view.recorded, &seats, member)
+    let slots: Vec<_> = situation.slots.iter().map(|slot| (slot.ordinal, slot.node.as_deref())).collect();
+    members::has_last_seat(view.recorded, &slots, member)
 }
 
 /// Gives a vote to a member that follows the quorum, or corrects the address of one.

@@ -8,7 +8,7 @@ use super::{Decision, Situation, Step, View};
 
 /// A pod of the StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct PodSlot {
     /// Its ordinal.
     pub ordinal: usize,
     /// Its name.
@@ -27,28 +27,28 @@ pub struct Seat {
 
 /// Brings a pod up to date if the ensemble can bear it. `settled`: the membership is as wanted.
 pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision: &mut Decision) {
-    if let Some(seat) = misplaced(situation, &decision.members) {
+    if let Some(slot) = misplaced(situation, &decision.members) {
         // No vote is lost: who has one is recorded.
-        decision.step = Some(restart(seat, "its node carries no member any more"));
+        decision.step = Some(restart(slot, "its node carries no member any more"));
         return;
     }
-    let member = |seat: &Seat| {
-        let member = view.recorded.iter().find(|member| Some(&member.node) == seat.node.as_ref());
+    let member = |slot: &PodSlot| {
+        let member = view.recorded.iter().find(|member| Some(&member.node) == slot.node.as_ref());
         member.map(|member| member.id)
     };
-    let seats = seats(situation, |seat| {
-        let id = member(seat);
-        let is_foreign = id.is_some_and(|id| situation.foreign.contains_key(&id));
-        rollout::Seat {
+    let slots = slots(situation, |slot| {
+        let id = member(slot);
+        let is_legacy = id.is_some_and(|id| situation.foreign.contains_key(&id));
+        rollout::PodSlot {
             // An agent that does not answer says nothing about the server, and a kubelet that died neither. The probe of a
             // foreign pod knows nothing of the quorum.
-            serves: seat.ready && !is_foreign || id.is_some_and(|id| view.serving.contains(&id)),
+            serves: slot.ready && !is_legacy || id.is_some_and(|id| view.serving.contains(&id)),
             last: id.is_some_and(|id| view.leader == Some(id)),
-            ..by_kubelet(seat)
+            ..by_kubelet(slot)
         }
     });
     let change = || (!settled).then(|| "the membership is being changed".to_owned());
-    match rollout::next(&seats, || change().or_else(|| view.fragile())) {
+    match rollout::next(&slots, || change().or_else(|| view.fragile())) {
         rollout::Decision::Done => {}
         rollout::Decision::Hold(why) => decision.waits.push(why),
         due => decision.step = step(due),
@@ -70,24 +70,34 @@ pub fn without_quorum(situation: &Situation<'_>, recorded: Vec<MemberStatus>) ->
         .map(|member| format!("{} ({})", member.id, member.node))
         .collect();
     decision.waits.push(format!("no quorum: members {} do not serve", silent.join(", ")));
-    let seats = seats(situation, by_kubelet);
+    let slots = slots(situation, by_kubelet);
     // Whoever is down and outdated may be why; others are not touched before there is a quorum.
-    let due = match rollout::disturbed(&seats) {
+    let due = match rollout::disturbed(&slots) {
         Some(_) => rollout::Decision::Done,
-        None => rollout::next(&seats, || Some("no member is ready".to_owned())),
+        None => rollout::next(&slots, || Some("no member is ready".to_owned())),
     };
     decision.step = step(due);
     decision
 }
 
-fn seats<'a>(situation: &Situation<'a>, seat: impl Fn(&'a Seat) -> rollout::Seat<'a>) -> Vec<rollout::Seat<'a>> {
-    situation.seats.iter().map(seat).collect()
+fn slots<'a>(
+    situation: &Situation<'a>,
+    slot: impl Fn(&'a PodSlot) -> rollout::PodSlot<'a>,
+) -> Vec<rollout::PodSlot<'a>> {
+    situation.slots.iter().map(slot).collect()
 }
 
 /// A pod as the kubelet has it.
-fn by_kubelet(seat: &Seat) -> rollout::Seat<'_> {
-    let Seat { pod, uid, ready, terminating, change, .. } = seat;
-    rollout::Seat { pod, uid, serves: *ready, terminating: *terminating, change: *change, ..rollout::Seat::default() }
+fn by_kubelet(slot: &PodSlot) -> rollout::PodSlot<'_> {
+    let PodSlot { pod, uid, ready, terminating, change, .. } = slot;
+    rollout::PodSlot {
+        pod,
+        uid,
+        serves: *ready,
+        terminating: *terminating,
+        change: *change,
+        ..rollout::PodSlot::default()
+    }
 }
 
 fn step(due: rollout::Decision) -> Option<Step> {
@@ -100,14 +110,14 @@ fn step(due: rollout::Decision) -> Option<Step> {
 }
 
 /// A pod on a node that has no member, while a member's node waits for one.
-fn misplaced<'a>(situation: &Situation<'a>, members: &[MemberStatus]) -> Option<&'a Seat> {
-    let elsewhere = |seat: &&Seat| match &seat.node {
+fn misplaced<'a>(situation: &Situation<'a>, members: &[MemberStatus]) -> Option<&'a PodSlot> {
+    let elsewhere = |slot: &&PodSlot| match &slot.node {
         Some(node) => members.iter().all(|member| member.node != *node),
         None => false,
     };
-    situation.seats.iter().filter(|seat| !seat.terminating && seat.ordinal < members.len()).find(elsewhere)
+    situation.slots.iter().filter(|slot| !slot.terminating && slot.ordinal < members.len()).find(elsewhere)
 }
 
-fn restart(seat: &Seat, why: &str) -> Step {
-    Step::Restart { pod: seat.pod.clone(), uid: seat.uid.clone(), why: why.to_owned() }
+fn restart(slot: &PodSlot, why: &str) -> Step {
+    Step::Restart { pod: slot.pod.clone(), uid: slot.uid.clone(), why: why.to_owned() }
 }

@@ -15,7 +15,7 @@ struct Scene {
     places: Vec<Place>,
     recorded: Vec<MemberStatus>,
     leaving: BTreeMap<u32, u64>,
-    seats: Vec<Seat>,
+    slots: Vec<PodSlot>,
     servers: Servers,
     silent: BTreeSet<u32>,
     foreign: BTreeMap<u32, bool>,
@@ -32,7 +32,7 @@ fn scene(nodes: usize, members: u32) -> Scene {
     Scene {
         places: (1..=nodes).map(node).map(|(node, address)| Place { node, address, matches: true }).collect(),
         servers: Servers { version: 7, servers: recorded.iter().map(|m| (m.id, entry(&m.address))).collect() },
-        seats: recorded.iter().enumerate().map(|(ordinal, member)| seat(ordinal, &member.node)).collect(),
+        slots: recorded.iter().enumerate().map(|(ordinal, member)| slot(ordinal, &member.node)).collect(),
         recorded,
         leaving: BTreeMap::new(),
         silent: BTreeSet::new(),
@@ -41,8 +41,8 @@ fn scene(nodes: usize, members: u32) -> Scene {
     }
 }
 
-fn seat(ordinal: usize, node: &str) -> Seat {
-    Seat {
+fn slot(ordinal: usize, node: &str) -> PodSlot {
+    PodSlot {
         ordinal,
         pod: format!("zk-{ordinal}"),
         uid: format!("uid-{ordinal}"),
@@ -71,7 +71,7 @@ impl Scene {
             recorded: &self.recorded,
             highest,
             leaving: &self.leaving,
-            seats: &self.seats,
+            slots: &self.slots,
             facts: &facts.collect(),
             foreign: &self.foreign,
         })
@@ -119,7 +119,7 @@ fn growth_records_one_member_and_adds_it_when_it_follows() {
 fn shrinking_takes_the_vote_of_the_last_pod_s_member_before_the_pod() {
     let mut shrinking = scene(3, 3);
     // Pods need not sit in the order of the record.
-    shrinking.seats = vec![seat(0, "n3"), seat(1, "n1"), seat(2, "n2")];
+    shrinking.slots = vec![slot(0, "n3"), slot(1, "n1"), slot(2, "n2")];
     let marked = shrinking.decide(1);
     assert_eq!((marked.leaving.clone(), ids(&marked), &marked.step), (BTreeMap::from([(2, 7)]), vec![1, 2, 3], &None));
 
@@ -148,7 +148,7 @@ fn who_was_never_added_is_not_struck_off_before_no_addition_can_succeed() {
 fn a_member_without_a_node_is_replaced_under_another_identity() {
     let mut lost = scene(4, 3);
     lost.places.retain(|place| place.node != "n3");
-    lost.seats.pop();
+    lost.slots.pop();
     lost.silent.insert(3);
     lost.leaving = lost.decide(3).leaving;
     assert_eq!(lost.leaving, BTreeMap::from([(3, 7)]));
@@ -199,14 +199,14 @@ fn servers_that_somebody_else_added_stop_every_change() {
 #[test]
 fn pods_are_brought_up_to_date_with_the_leader_last_and_only_while_all_serve() {
     let mut outdated = scene(3, 3);
-    for seat in &mut outdated.seats {
-        seat.change = Some(Change::Template);
+    for slot in &mut outdated.slots {
+        slot.change = Some(Change::Template);
     }
     assert!(matches!(outdated.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-2"));
-    outdated.seats[2].change = None;
-    outdated.seats[1].change = Some(Change::Configuration);
+    outdated.slots[2].change = None;
+    outdated.slots[1].change = Some(Change::Configuration);
     assert!(matches!(outdated.decide(3).step, Some(Step::Activate { pod, .. }) if pod == "zk-1"));
-    outdated.seats[1].change = None;
+    outdated.slots[1].change = None;
     assert!(matches!(outdated.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-0"));
 
     outdated.silent.insert(2);
@@ -218,7 +218,7 @@ fn pods_are_brought_up_to_date_with_the_leader_last_and_only_while_all_serve() {
 #[test]
 fn a_change_is_not_over_before_the_last_agent_has_made_it() {
     let mut told = scene(3, 3);
-    told.seats[0].change = Some(Change::UnderWay);
+    told.slots[0].change = Some(Change::UnderWay);
     let decision = told.decide(3);
     assert_eq!((decision.step, decision.waits.len()), (None, 1), "{:?}", decision.waits);
     assert!(decision.waits[0].contains("zk-0 has not changed over yet"), "{:?}", decision.waits);
@@ -227,10 +227,10 @@ fn a_change_is_not_over_before_the_last_agent_has_made_it() {
 #[test]
 fn what_is_broken_and_outdated_goes_first() {
     let mut broken = scene(3, 3);
-    for seat in &mut broken.seats {
-        seat.change = Some(Change::Template);
+    for slot in &mut broken.slots {
+        slot.change = Some(Change::Template);
     }
-    broken.seats[1].ready = false;
+    broken.slots[1].ready = false;
     broken.silent.insert(2);
     assert!(matches!(broken.decide(3).step, Some(Step::Restart { pod, .. }) if pod == "zk-1"));
 }
@@ -274,22 +274,22 @@ fn clients_without_tls_are_kept_to_the_node_and_let_in_again_one_member_at_a_tim
 fn the_port_is_not_closed_before_clients_have_another_and_is_opened_at_once() {
     let mut outdated = scene(3, 3);
     outdated.plain_clients = PlainClients::Node;
-    outdated.seats[1].change = Some(Change::Configuration);
+    outdated.slots[1].change = Some(Change::Configuration);
     let rolled = outdated.decide(3);
     assert!(matches!(rolled.step, Some(Step::Activate { .. })), "{rolled:?}");
     assert!(rolled.waits[0].contains("still reach member 1, 2, 3 from everywhere"), "{rolled:?}");
     outdated.silent.insert(2);
-    outdated.seats[1].change = None;
+    outdated.slots[1].change = None;
     assert_eq!(outdated.decide(3).step, None);
     outdated.silent.clear();
     assert_eq!(outdated.corrected(3), Some(1));
 
     // What is outdated now is the list.
-    for seat in &mut outdated.seats {
-        seat.change = Some(Change::Configuration);
+    for slot in &mut outdated.slots {
+        slot.change = Some(Change::Configuration);
     }
     assert_eq!(outdated.corrected(3), Some(2));
-    outdated.seats[0].change = Some(Change::Template);
+    outdated.slots[0].change = Some(Change::Template);
     assert!(matches!(outdated.decide(3).step, Some(Step::Activate { .. })), "the pod may not know of the other port");
     outdated.plain_clients = PlainClients::Everywhere;
     outdated.silent.insert(3);

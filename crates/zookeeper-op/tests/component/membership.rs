@@ -19,7 +19,7 @@ use tf_api::{
 };
 use tf_plan::{observed, rollout};
 use tf_testing::model_runs;
-use zookeeper_op::membership::{Change, Decision, Place, Seat, Situation, Step, decide, is_as_wanted};
+use zookeeper_op::membership::{Change, Decision, Place, PodSlot, Situation, Step, decide, is_as_wanted};
 
 /// The template of pods that another operator made.
 const FOREIGN: u32 = 0;
@@ -66,7 +66,7 @@ struct World {
     leaving: BTreeMap<u32, u64>,
     pods: Vec<Pod>,
     /// Members as the StatefulSet was last told.
-    seats: Vec<MemberStatus>,
+    slots: Vec<MemberStatus>,
     servers: Servers,
     template: u32,
     configuration: u32,
@@ -100,7 +100,7 @@ impl World {
             highest: 0,
             leaving: BTreeMap::new(),
             pods: Vec::new(),
-            seats: Vec::new(),
+            slots: Vec::new(),
             servers: Servers::default(),
             template: 1,
             configuration: 1_000,
@@ -129,7 +129,7 @@ impl World {
             self.recorded.push(MemberStatus { id, node: name, address });
             (self.highest, self.uids) = (id, id);
         }
-        self.seats.clone_from(&self.recorded);
+        self.slots.clone_from(&self.recorded);
     }
 
     /// The address that a name stands for.
@@ -141,8 +141,8 @@ impl World {
     /// Whether the server of a member has no agent that could be asked, and runs.
     fn foreign(&self) -> BTreeMap<u32, bool> {
         let pod = |member: &MemberStatus| self.pods.iter().find(|pod| pod.node.as_ref() == Some(&member.node));
-        let is_foreign = |member: &&MemberStatus| pod(member).is_some_and(|pod| pod.template == FOREIGN);
-        self.recorded.iter().filter(is_foreign).map(|it| (it.id, self.runs(it.id, &it.address))).collect()
+        let is_legacy = |member: &&MemberStatus| pod(member).is_some_and(|pod| pod.template == FOREIGN);
+        self.recorded.iter().filter(is_legacy).map(|it| (it.id, self.runs(it.id, &it.address))).collect()
     }
 
     /// What is decided where the kubelet's word is all there is.
@@ -159,7 +159,7 @@ impl World {
                 ..observed::Pod::default()
             })
             .collect();
-        let workload = observed::Workload { current: true, wanted: self.seats.len() as i32, ..Default::default() };
+        let workload = observed::Workload { current: true, wanted: self.slots.len() as i32, ..Default::default() };
         let live = BTreeMap::from([("set".to_owned(), workload)]);
         let due = rollout::of_pods(&pods, &live, &[("set".to_owned(), self.template.to_string())]);
         let step = match due {
@@ -186,7 +186,7 @@ impl World {
         self.pods.iter().any(|pod| {
             let Some(node) = pod.node.as_deref().and_then(|name| self.node(name)) else { return false };
             let identity =
-                self.seats.iter().chain(&self.recorded).any(|member| member.id == id && member.node == node.name);
+                self.slots.iter().chain(&self.recorded).any(|member| member.id == id && member.node == node.name);
             let good = !self.broken.contains(&pod.template) && !self.broken.contains(&pod.configuration);
             node.up && node.address == address && identity && good
         })
@@ -252,10 +252,10 @@ impl World {
             .map(|node| Place { node: node.name.clone(), address: node.address.clone(), matches: node.matches })
             .collect();
         let quorum = self.has_quorum();
-        let seats: Vec<Seat> = self
+        let slots: Vec<PodSlot> = self
             .pods
             .iter()
-            .map(|pod| Seat {
+            .map(|pod| PodSlot {
                 ordinal: pod.ordinal,
                 pod: pod.ordinal.to_string(),
                 uid: pod.uid.to_string(),
@@ -276,7 +276,7 @@ impl World {
             recorded: &self.recorded,
             highest: self.highest,
             leaving: &self.leaving,
-            seats: &seats,
+            slots: &slots,
             facts: &facts,
             foreign: &foreign,
         })
@@ -296,7 +296,7 @@ impl World {
         self.highest = decision.highest;
         self.leaving.clone_from(&decision.leaving);
         if writes > 1 {
-            self.seats.clone_from(&decision.members);
+            self.slots.clone_from(&decision.members);
             self.controllers();
         }
         match decision.step.as_ref().filter(|_| writes > 2) {
@@ -312,7 +312,7 @@ impl World {
     fn controllers(&mut self) {
         let nodes = self.nodes.clone();
         let exists = |name: &str| nodes.iter().any(|node| node.name == name && node.exists);
-        let wanted = self.seats.len();
+        let wanted = self.slots.len();
         self.pods.retain(|pod| pod.ordinal < wanted && pod.node.as_deref().is_none_or(exists));
         for ordinal in 0..wanted {
             if self.pods.iter().all(|pod| pod.ordinal != ordinal) {
@@ -335,7 +335,7 @@ impl World {
                 let up = nodes.iter().any(|node| node.name == member.node && node.exists && node.up);
                 up && self.pods.iter().all(|pod| pod.node.as_ref() != Some(&member.node))
             };
-            self.pods[index].node = self.seats.iter().find(free).map(|member| member.node.clone());
+            self.pods[index].node = self.slots.iter().find(free).map(|member| member.node.clone());
         }
     }
 

@@ -2,7 +2,7 @@
 //! A member is away from when its pod goes or a process of that daemon ends until its agent reports that the daemon serves. While one is, no other one of its
 //! workload that serves may be stopped, whatever the kubelet reports of its pod; nor while one has not been Ready for so long that its operator has to know. A
 //! member that lost what it lives on is not Ready, was stopped by no operator, and may be; so is one whose daemon ends by itself, which its pod was not told to:
-//! one that begins to work with a password that is another one since, say.
+//! one that begins to work with a password that is another one since, say. The config API is asked itself, too: it is back when none of its workers answers 503.
 
 use tf_agent_api::node::{AGENT_PORT, READY_PATH};
 use tf_api::names::{ANNOTATION_ACTIVE_CERTIFICATE, ANNOTATION_ACTIVE_CONFIG, LABEL_TYPE};
@@ -13,6 +13,8 @@ use tokio::task::JoinHandle;
 use super::daemons::Daemons;
 use super::*;
 
+/// Container of the config API.
+const API: &str = "api";
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(500);
 
@@ -196,7 +198,15 @@ impl Watch {
         let path = format!("{READY_PATH}{speaker}");
         let ask = format!(r"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\r\n\r\n' >&3; head -1 <&3");
         let answer = node.run("timeout", &["5", "bash", "-c", &ask]).await.unwrap_or_default();
-        answer.contains(" 200 ")
+        answer.contains(" 200 ") && (speaker != API || !self.has_worker_that_is_not_ready(node).await)
+    }
+
+    /// Whether a worker of an API cannot take requests yet, whatever its agent reports: clients come to any of them.
+    async fn has_worker_that_is_not_ready(&self, node: &RealNode) -> bool {
+        match Visitor::of(&self.client, NAMESPACE).await {
+            Ok(visitor) => visitor.has_worker_that_is_not_ready(node.address()).await,
+            Err(_) => false,
+        }
     }
 
     /// Pods of ours that have a node.

@@ -177,12 +177,12 @@ impl World {
     /// The plan without what does not bear on the decision: objects, files and conditions.
     pub fn plan(&mut self, observed: &Observed<Cassandra>) -> Planned {
         let cr = self.resource();
-        let mut ensemble = prepare(&cr, observed).unwrap();
-        let kept = recorded(&cr, &ensemble);
-        let decided = decided(observed, &ensemble, &kept, true);
+        let mut member_set = prepare(&cr, observed).unwrap();
+        let kept = recorded(&cr, &member_set);
+        let decided = decided(observed, &member_set, &kept, true);
         let record = decided.as_ref().map_or(&kept, |decision| &decision.record).clone();
-        ensemble.membership.members.clone_from(&record.members);
-        let members = ensemble.members().to_vec();
+        member_set.membership.members.clone_from(&record.members);
+        let members = member_set.members().to_vec();
         let contents = self.contents_of(&members, false);
         let [newest, founding] = [false, true].map(|founds| {
             let contents = self.contents_of(&members, founds).into_iter();
@@ -191,7 +191,7 @@ impl World {
                 .collect::<BTreeMap<_, _>>()
         });
         let wanted = procedure::wanted(newest, &founding, observed);
-        let spec = Spec::of(&members, self.template, ensemble.is_asleep());
+        let spec = Spec::of(&members, self.template, member_set.is_asleep());
         let mut plan = self.set.plan(&spec, members, observed);
         look_after(&mut plan, &cr, observed, &wanted, decided, Some(&kept), None);
         tf_plan::hibernation::finish(&mut plan);

@@ -13,10 +13,10 @@ use tf_agent_api::{
 };
 use tf_api::{Rabbitmq, names::ANNOTATION_FORMER_RELEASE};
 use tf_plan::{
-    adoption::is_foreign,
     observed::{Agent, Observed, Pod, Source},
     plan::Plan,
     step::Step,
+    takeover::is_legacy,
 };
 use tf_testing::{
     model_runs,
@@ -88,7 +88,7 @@ fn facts(index: usize, nodes: BTreeMap<String, bool>) -> Facts {
 }
 
 #[test]
-fn one_pod_is_replaced_after_the_other_and_nobody_comes_or_goes_before() {
+fn pods_are_replaced_one_at_a_time_and_no_member_comes_or_goes_before() {
     let resource = RefCell::new(stated());
     let all = || (0..THREE.len()).map(|index| (name(index), true)).collect();
     let says = |index| Status { rabbitmq: Some(facts(index, all())), ..three::status(SET, "rabbitmq", index) };
@@ -114,7 +114,7 @@ fn a_cluster_that_is_taken_over_goes_on_without_the_files_and_the_annotation_of_
 }
 
 #[test]
-fn a_new_server_that_began_alone_stands_in_for_nobody() {
+fn a_new_server_that_began_alone_replaces_no_other() {
     let resource = RefCell::new(stated());
     let mut world = World::new();
     while planned(&resource, &world.seen()).step.is_some() && !world.members[1].is_ours {
@@ -141,7 +141,7 @@ struct Member {
 enum Event {
     Down(usize),
     Up(usize),
-    /// Its server lost its data and begins anew.
+    /// Its server lost its data and starts without any.
     Alone(usize),
     Together(usize),
     Nothing,
@@ -156,7 +156,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut observed = three::of(left(), SET, |_| Agent::Silent("nobody".into()));
+        let mut observed = three::of(left(), SET, |_| Agent::Silent("no route".into()));
         observed.workloads.get_mut(SET).unwrap().current = true;
         Self { observed, members: [Member::default(); 3], template: String::new(), active: BTreeMap::new() }
     }
@@ -188,7 +188,7 @@ impl World {
             Pod { ready: !is_down, template: is_ours.then(|| self.template.clone()), ..pod }
         };
         let pods: Vec<Pod> = (0..3).map(pod).collect();
-        for (index, pod) in pods.iter().enumerate().filter(|(_, pod)| !is_foreign(pod)) {
+        for (index, pod) in pods.iter().enumerate().filter(|(_, pod)| !is_legacy(pod)) {
             let serves = pod.ready;
             let facts = if serves {
                 facts(index, self.cluster(index))

@@ -5,11 +5,11 @@
 
 use tf_api::{Cassandra, Managed as _};
 use tf_plan::{
-    ensemble::Ensemble,
-    former::{self, Place, Trusting},
+    member_set::MemberSet,
     not_ready::NotReady,
     observed::Observed,
     references::References,
+    takeover::data::{self, Place, Trusting},
 };
 
 use crate::{
@@ -30,13 +30,13 @@ pub fn is_recorded(cr: &Cassandra) -> bool {
 }
 
 /// Whether it is being taken over.
-pub fn is_beginning(ensemble: &Ensemble<'_, Cassandra>) -> bool {
-    ensemble.is_mixed() && !ensemble.cr.is_initialized()
+pub fn is_beginning(member_set: &MemberSet<'_, Cassandra>) -> bool {
+    member_set.is_mixed() && !member_set.cr.is_initialized()
 }
 
 /// The name of a ring that is taken over, or was.
-pub fn cluster_name(ensemble: &Ensemble<'_, Cassandra>) -> Option<String> {
-    recorded(ensemble.cr).or_else(|| is_beginning(ensemble).then(|| ADOPTED_CLUSTER_NAME.to_owned()))
+pub fn cluster_name(member_set: &MemberSet<'_, Cassandra>) -> Option<String> {
+    recorded(member_set.cr).or_else(|| is_beginning(member_set).then(|| ADOPTED_CLUSTER_NAME.to_owned()))
 }
 
 fn recorded(cr: &Cassandra) -> Option<String> {
@@ -45,31 +45,31 @@ fn recorded(cr: &Cassandra) -> Option<String> {
 
 /// What [`check`] looks at.
 pub fn references(cr: &Cassandra) -> References {
-    if cr.is_initialized() { References::default() } else { former::references() }
+    if cr.is_initialized() { References::default() } else { data::references() }
 }
 
 /// Sees to it that new pods can go on in the place of the former ones.
 ///
 /// # Errors
 /// When they could not.
-pub fn check(ensemble: &Ensemble<'_, Cassandra>, observed: &Observed<Cassandra>) -> Result<(), NotReady> {
-    let cr = ensemble.cr;
-    if !is_beginning(ensemble) {
+pub fn check(member_set: &MemberSet<'_, Cassandra>, observed: &Observed<Cassandra>) -> Result<(), NotReady> {
+    let cr = member_set.cr;
+    if !is_beginning(member_set) {
         return Ok(());
     }
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
     // From the first pod on it is for the user to say: it may not run under this operator, and another one of the same release may.
-    if let Some(chosen) = ensemble.container(DAEMON).filter(|_| !is_recorded(cr)) {
-        former::keeps_image(pods, DAEMON, &chosen.image)?;
+    if let Some(chosen) = member_set.container(DAEMON).filter(|_| !is_recorded(cr)) {
+        data::keeps_image(pods, DAEMON, &chosen.image)?;
     }
     let (role, ours) = (Role::of(cr.title()), directory::used(cr));
     let place = Place {
         mount: config::DATA_DIR,
         ours: ours.as_deref(),
         storage: cr.common().storage.as_ref(),
-        is_usual: role.is_usual(&ensemble.identity),
+        is_usual: role.is_usual(&member_set.identity),
         legacy: &directory::legacy(role),
     };
-    former::finds_data(pods, &place)?;
-    former::trusts(observed, SERVERS)
+    data::finds_data(pods, &place)?;
+    data::trusts(observed, SERVERS)
 }

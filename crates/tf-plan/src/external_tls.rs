@@ -56,7 +56,7 @@ impl fmt::Debug for Pair {
 
 /// What a service has of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Foreign {
+pub struct ExternalTls {
     service: Service,
     /// Certificates that the service's own is checked against, in PEM, if not the cluster's.
     pub ca: Option<String>,
@@ -75,7 +75,7 @@ pub struct File {
     pub is_secret: bool,
 }
 
-impl Foreign {
+impl ExternalTls {
     /// What a connection says of a service.
     pub fn of(service: Service, connection: &Connection) -> Self {
         let given = |key| connection.credentials.text(key).map(str::to_owned);
@@ -193,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_use_is_told_by_its_key_and_nothing_of_it() {
+    fn a_key_that_cannot_be_used_is_named_and_nothing_of_its_content() {
         let (ours, other) = (authority(), authority());
         let (certificate, key) = (ours.certificates_pem(), ours.key_pem());
         let of_other = other.key_pem();
-        for (keys, told) in [
+        for (keys, named) in [
             (vec![(CA, "no certificate")], "key ca.crt is not a certificate in PEM"),
             (vec![(CA, &*key)], "key ca.crt is not a certificate in PEM"),
             (vec![(CERTIFICATE, &*certificate)], "there is a key tls.crt and no tls.key"),
@@ -207,7 +207,7 @@ mod tests {
             (vec![(CERTIFICATE, &*certificate), (KEY, &*of_other)], "the private key in tls.key is not that of"),
         ] {
             let why = check(&secret(&keys)).unwrap_err();
-            assert!(why.starts_with(told) && !why.contains("s3cret") && !why.contains("BEGIN"), "{why}");
+            assert!(why.starts_with(named) && !why.contains("s3cret") && !why.contains("BEGIN"), "{why}");
         }
         let whole = secret(&[(CA, &certificate), (CERTIFICATE, &certificate), (KEY, &key)]);
         assert_eq!((check(&whole), check(&SecretData::default())), (Ok(()), Ok(())));
@@ -218,8 +218,9 @@ mod tests {
     #[test]
     fn files_are_called_after_the_service_and_keys_are_secret() {
         let credentials = secret(&[(CA, "a"), (CERTIFICATE, "c"), (KEY, "k")]);
-        let foreign = Foreign::of(Service::AnalyticsCassandra, &Connection { credentials, ..Connection::default() });
-        let files = foreign.files().into_iter().map(|file| (file.name, file.content, file.is_secret));
+        let external_tls =
+            ExternalTls::of(Service::AnalyticsCassandra, &Connection { credentials, ..Connection::default() });
+        let files = external_tls.files().into_iter().map(|file| (file.name, file.content, file.is_secret));
         let named = |name: &str, content: &str, is_secret| (name.to_owned(), content.to_owned(), is_secret);
         assert_eq!(
             files.collect::<Vec<_>>(),
@@ -229,8 +230,8 @@ mod tests {
                 named("analytics-cassandra-client.key", "k", true),
             ]
         );
-        assert_eq!(foreign.trust(), format!("{}/analytics-cassandra-ca.crt", node::RUN_DIR));
-        let own = Foreign::default();
+        assert_eq!(external_tls.trust(), format!("{}/analytics-cassandra-ca.crt", node::RUN_DIR));
+        let own = ExternalTls::default();
         assert_eq!(own.trust(), node::CA_BUNDLE);
         assert_eq!((&*own.certificate(), &*own.key()), (node::CERTIFICATE, node::CERTIFICATE_KEY));
         assert!(own.files().is_empty());

@@ -4,7 +4,7 @@ use tf_agent_api::node;
 use tf_api::{Managed as _, Zookeeper, ZookeeperConfiguration, schema::Port};
 use tf_plan::{
     build::{identity::Identity, storage},
-    claim::{Belongings, Kind},
+    conflicts::{Exclusive, NodeResources},
 };
 
 use crate::{
@@ -13,17 +13,17 @@ use crate::{
 };
 
 /// Ensembles among each other.
-pub const ENSEMBLES: Kind<Zookeeper> = Kind { belongings, is_founded: |cr| cr.is_initialized() };
+pub const ENSEMBLES: Exclusive<Zookeeper> = Exclusive { resources, is_founded: |cr| cr.is_initialized() };
 
-fn belongings(cr: &Zookeeper) -> Belongings {
+fn resources(cr: &Zookeeper) -> NodeResources {
     let spec = &cr.spec.service_configuration;
-    Belongings {
+    NodeResources {
         directory: storage::directory(cr.common().storage.as_ref(), &usual(&Identity::of(OPERATOR, cr))),
         ports: ports(spec).into_iter().chain(admin(spec)).map(|(_, port)| port).collect(),
     }
 }
 
-/// The directory of the nodes where data is that nobody wants elsewhere.
+/// The directory of the nodes with the data of a resource that states none.
 pub fn usual(identity: &Identity) -> String {
     storage::node_directory("/var/lib/contrail", "zookeeper", &LEGACY, identity)
 }

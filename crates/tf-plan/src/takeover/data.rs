@@ -2,7 +2,7 @@
 //! servers that are replaced later, or by their clients.
 //!
 //! Servers that know each other by certificates trust the one authority that signed theirs, and so do clients (docs/upstream/go-operator.md#ca). They
-//! are told no other: the former operator is stopped, and its pods build their stores from the chain of their own certificate. So it is ours that has
+//! get no other: the former operator is stopped, and its pods build their stores from the chain of their own certificate. So it is ours that has
 //! to be of that authority until the last of them is replaced.
 
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use tf_pki::{
 };
 
 use crate::{
-    adoption::{self, is_foreign, refused},
     not_ready::{NotReady, Obstacle},
-    observed::{Former, Observed, Pod},
+    observed::{Legacy, Observed, Pod},
     references::References,
+    takeover::{self, is_legacy, refused},
 };
 
-/// ConfigMap with the authority that the Go tf-operator's pods trust, whoever signed their certificates.
+/// ConfigMap with the authority that the Go tf-operator's pods trust, in every installation.
 pub const AUTHORITY: &str = "csr-signer-ca";
 /// Its key, and that of our own.
 pub const BUNDLE: &str = "ca-bundle.crt";
@@ -51,7 +51,7 @@ pub struct Place<'a> {
     pub storage: Option<&'a Storage>,
     /// Whether it is the one that is used where the spec names none.
     pub is_usual: bool,
-    /// The directory that the Go tf-operator uses where pods do not tell.
+    /// The directory that the Go tf-operator uses where pods do not show it.
     pub legacy: &'a str,
 }
 
@@ -62,7 +62,7 @@ pub struct Place<'a> {
 pub fn finds_data(pods: &[Pod], place: &Place<'_>) -> Result<(), NotReady> {
     match keeps_directory(pods, place.mount, place.ours)? {
         Some(()) => Ok(()),
-        None => adoption::finds_data(place.storage, place.is_usual, place.legacy),
+        None => takeover::finds_data(place.storage, place.is_usual, place.legacy),
     }
 }
 
@@ -71,13 +71,13 @@ pub fn references() -> References {
     References { secrets: vec![names::AUTHORITY.into()], config_maps: vec![AUTHORITY.into(), names::AUTHORITY.into()] }
 }
 
-/// Sees to it that a container has the image that it has in the pods of the other operator. Which release an image holds is known to nobody before it
+/// Sees to it that a container has the image that it has in the pods of the other operator. Which release an image holds is not known before it
 /// runs, and what a later one has written the former one cannot read.
 ///
 /// # Errors
 /// When it has another one.
 pub fn keeps_image(pods: &[Pod], container: &str, image: &str) -> Result<(), NotReady> {
-    let mut foreign = pods.iter().filter(|pod| is_foreign(pod));
+    let mut foreign = pods.iter().filter(|pod| is_legacy(pod));
     let theirs = foreign.find_map(|pod| Some((&pod.name, pod.images.get(container)?)));
     match theirs.filter(|(_, theirs)| *theirs != image) {
         None => Ok(()),
@@ -88,14 +88,14 @@ pub fn keeps_image(pods: &[Pod], container: &str, image: &str) -> Result<(), Not
     }
 }
 
-/// Whether new pods look for their data where the former ones have it, at `mount` in a container: none if these do not tell. `ours`: the directory of the node, if
+/// Whether new pods look for their data where the former ones have it, at `mount` in a container: none if these do not show it. `ours`: the directory of the node, if
 /// it is in one.
 ///
 /// # Errors
 /// When they look elsewhere.
 fn keeps_directory(pods: &[Pod], mount: &str, ours: Option<&str>) -> Result<Option<()>, NotReady> {
     let theirs: BTreeSet<&str> =
-        formers(pods).filter_map(|(_, former)| Some(former.directories.get(mount)?.trim_end_matches('/'))).collect();
+        legacies(pods).filter_map(|(_, legacy)| Some(legacy.directories.get(mount)?.trim_end_matches('/'))).collect();
     match theirs.iter().find(|theirs| ours != Some(**theirs)) {
         None if theirs.is_empty() => Ok(None),
         None => Ok(Some(())),
@@ -111,7 +111,7 @@ fn keeps_directory(pods: &[Pod], mount: &str, ours: Option<&str>) -> Result<Opti
 /// the new ones.
 ///
 /// # Errors
-/// When they are not, or nobody can tell.
+/// When they are not, or it cannot be known.
 pub fn trusts<Cr>(observed: &Observed<Cr>, trusting: Trusting) -> Result<(), NotReady> {
     let Trusting { refuse, page } = trusting;
     let cure = format!("put that authority with its key into Secret tf-ca ({page} says how)");
@@ -156,8 +156,8 @@ fn leads_to(signers: &Bundle, above: &Bundle, trusted: &Bundle) -> bool {
     chain.iter().any(|it| known.contains(&it.fingerprint()) || trusted.issuer_of(it).is_some())
 }
 
-fn formers(pods: &[Pod]) -> impl Iterator<Item = (&str, &Former)> {
-    pods.iter().filter(|pod| is_foreign(pod)).filter_map(|pod| Some((pod.name.as_str(), pod.former.as_ref()?)))
+fn legacies(pods: &[Pod]) -> impl Iterator<Item = (&str, &Legacy)> {
+    pods.iter().filter(|pod| is_legacy(pod)).filter_map(|pod| Some((pod.name.as_str(), pod.legacy.as_ref()?)))
 }
 
 /// Nothing is taken over until the user changes something, because of this.
@@ -177,7 +177,7 @@ mod tests {
     fn pod(image: &str, directory: Option<&str>) -> Pod {
         let directories = directory.map(|path| ("/data".to_owned(), path.to_owned())).into_iter().collect();
         let images = BTreeMap::from([("server".to_owned(), image.to_owned())]);
-        Pod { name: "set-0".into(), images, former: Some(Former { directories }), ..Pod::default() }
+        Pod { name: "set-0".into(), images, legacy: Some(Legacy { directories }), ..Pod::default() }
     }
 
     fn message(refused: Result<impl std::fmt::Debug, NotReady>) -> String {

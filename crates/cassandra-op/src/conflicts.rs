@@ -1,18 +1,18 @@
-//! What a ring has to itself on its nodes: its directory and its ports ([`tf_plan::claim`]).
+//! What a ring has to itself on its nodes: its directory and its ports ([`tf_plan::conflicts`]).
 
 use tf_api::{Cassandra, Managed as _, schema::Port};
 use tf_contrail::nodemanager;
 use tf_plan::{
-    claim::{Belongings, Kind},
+    conflicts::{Exclusive, NodeResources},
     selection,
 };
 
-use crate::{directory::used, former, ports, role::Role};
+use crate::{directory::used, ports, role::Role, takeover};
 
 /// Rings among each other.
-pub const RINGS: Kind<Cassandra> = Kind {
-    belongings: |cr| Belongings { directory: used(cr), ports: ports(cr) },
-    is_founded: |cr| cr.is_initialized() || former::is_recorded(cr),
+pub const RINGS: Exclusive<Cassandra> = Exclusive {
+    resources: |cr| NodeResources { directory: used(cr), ports: ports(cr) },
+    is_founded: |cr| cr.is_initialized() || takeover::is_recorded(cr),
 };
 
 /// Ports that the ring opens on its nodes, loopback ones included.
@@ -53,7 +53,7 @@ mod tests {
 
     fn refused(cr: &Cassandra, sibling: &Cassandra) -> bool {
         let members = &cr.contract().unwrap().members;
-        RINGS.claim(cr, members, std::slice::from_ref(sibling)).is_err()
+        RINGS.check(cr, members, std::slice::from_ref(sibling)).is_err()
     }
 
     #[test]
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn the_younger_of_two_rings_with_one_port_is_told_whose_it_is() {
+    fn the_younger_of_two_rings_with_one_port_names_the_older_one() {
         let config = with_ports("configdb1", None, true, &["a"], &json!({}));
         for ports in [json!({}), json!({"port": 1, "cqlPort": 2, "sslStoragePort": 3})] {
             let analytics = with_ports("analyticsdb1", None, false, &["a"], &ports);
             assert!(!refused(&config, &analytics), "{ports}");
             let members = &analytics.contract().unwrap().members;
-            let why = RINGS.claim(&analytics, members, std::slice::from_ref(&config)).unwrap_err().message;
+            let why = RINGS.check(&analytics, members, std::slice::from_ref(&config)).unwrap_err().message;
             assert!(why.contains("port") && why.contains("Cassandra tf/configdb1"), "{why}");
         }
         let elsewhere = with_ports("analyticsdb1", None, false, &["b"], &json!({}));

@@ -15,7 +15,7 @@ use crate::{not_ready::NotReady, placement::Placement};
 
 /// What a resource uses on its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Belongings {
+pub struct NodeResources {
     /// Directory of its data; none where that is elsewhere.
     pub directory: Option<String>,
     /// Ports that it opens, loopback ones included.
@@ -24,24 +24,24 @@ pub struct Belongings {
 
 /// What distinguishes one kind from another.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind<Cr> {
+pub struct Exclusive<Cr> {
     /// What a resource uses.
-    pub belongings: fn(&Cr) -> Belongings,
+    pub resources: fn(&Cr) -> NodeResources,
     /// Whether it holds something already.
     pub is_founded: fn(&Cr) -> bool,
 }
 
-impl<Cr: Managed> Kind<Cr> {
+impl<Cr: Managed> Exclusive<Cr> {
     /// Makes sure that `members` have directory and ports of the resource on their nodes to themselves. Of two resources the one that holds something keeps
     /// them, of two equal ones the older.
     ///
     /// # Errors
     /// `InvalidSpec` if another one keeps them.
-    pub fn claim(&self, cr: &Cr, members: &[MemberStatus], siblings: &[Cr]) -> Result<(), NotReady> {
+    pub fn check(&self, cr: &Cr, members: &[MemberStatus], siblings: &[Cr]) -> Result<(), NotReady> {
         let mut stronger: Vec<&Cr> =
             siblings.iter().filter(|sibling| self.strength(sibling) < self.strength(cr)).collect();
         stronger.sort_by_key(|sibling| self.strength(sibling));
-        let ours = (self.belongings)(cr);
+        let ours = (self.resources)(cr);
         for holder in stronger {
             let theirs = holder.contract().map(|contract| contract.members.as_slice()).unwrap_or_default();
             let shares = theirs.iter().any(|their| members.iter().any(|our| our.node == their.node));
@@ -55,7 +55,7 @@ impl<Cr: Managed> Kind<Cr> {
                 );
                 Err(NotReady::invalid(Reason::InvalidSpec, message))
             };
-            let Belongings { directory, ports } = (self.belongings)(holder);
+            let NodeResources { directory, ports } = (self.resources)(holder);
             if let Some(ours) = &ours.directory
                 && (shares || theirs.is_empty())
                 && directory.as_ref() == Some(ours)

@@ -6,6 +6,8 @@
 //!
 //! They are replaced as in every roll-out. Members that keep data stay who they are until the last of them is.
 
+pub mod data;
+
 use std::collections::BTreeSet;
 
 use tf_api::{
@@ -14,13 +16,13 @@ use tf_api::{
 };
 
 use crate::{
-    members::{self, Membership, Wish},
+    members::{self, DesiredMembers, Membership},
     not_ready::{NotReady, Obstacle},
     observed::{Node, Pod},
 };
 
 /// Whether another operator made this pod. It has no node agent.
-pub fn is_foreign(pod: &Pod) -> bool {
+pub fn is_legacy(pod: &Pod) -> bool {
     pod.template.is_none()
 }
 
@@ -30,7 +32,7 @@ pub fn is_foreign(pod: &Pod) -> bool {
 /// When the pods do not say who they are.
 pub fn members(pods: &[Pod], nodes: &[Node], workload: &str) -> Result<Vec<MemberStatus>, NotReady> {
     let own: Vec<&Pod> = pods.iter().filter(|pod| pod.workload() == workload).collect();
-    if !own.iter().any(|pod| is_foreign(pod)) {
+    if !own.iter().any(|pod| is_legacy(pod)) {
         return Ok(Vec::new());
     }
     of_pods(&own, nodes).map_err(|why| refused(Reason::ReplicasUnavailable, &why))
@@ -60,14 +62,14 @@ pub(crate) fn refused(reason: Reason, why: &str) -> NotReady {
 }
 
 /// Members that keep data, while another operator's pods are among theirs: the same ones, wherever their nodes are reached now.
-pub fn membership(members: &[MemberStatus], nodes: &[Node], wish: &Wish<'_>) -> Membership {
+pub fn membership(members: &[MemberStatus], nodes: &[Node], desired: &DesiredMembers<'_>) -> Membership {
     let now = |member: &MemberStatus| {
         let node = nodes.iter().find(|node| node.name == member.node);
         let address = node.and_then(|node| node.address.clone()).unwrap_or_else(|| member.address.clone());
         MemberStatus { address, ..member.clone() }
     };
     let members: Vec<MemberStatus> = members.iter().map(now).collect();
-    members::unchanged(&members, nodes, wish, "every pod is this operator's")
+    members::unchanged(&members, nodes, desired, "every pod is this operator's")
 }
 
 /// Members by the ordinals of their pods.
@@ -123,11 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn members_stay_the_same_whoever_is_wanted_and_wherever_their_nodes_are_reached() {
+    fn members_stay_the_same_for_every_wish_and_every_address_of_their_nodes() {
         let before = found(&[pod(0, Some("7")), pod(1, Some("8"))]).unwrap();
         let node =
             |name: &str, address: &str| Node { name: name.into(), address: Some(address.into()), ..Node::default() };
-        let wish = Wish {
+        let desired = DesiredMembers {
             placement: &Placement::Everywhere,
             replicas: Some(3),
             rule: SizeRule::OddUpTo(5),
@@ -135,7 +137,7 @@ mod tests {
             leaving: Leaving::Released,
             identities: Identities::New { highest: 0 },
         };
-        let after = membership(&before, &[node("7", "10.0.0.70"), node("9", "10.0.0.9")], &wish);
+        let after = membership(&before, &[node("7", "10.0.0.70"), node("9", "10.0.0.9")], &desired);
         let addresses: Vec<_> = after.members.iter().map(|it| (it.id, it.address.as_str())).collect();
         assert_eq!(addresses, [(1, "10.0.0.70"), (2, "10.0.0.8")]);
         assert_eq!((after.wanted, after.held), (2, None));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_told_is_named() {
+    fn a_pod_that_cannot_be_identified_is_named() {
         let refused = |pods: &[Pod], why: &str| assert_eq!(found(pods).unwrap_err(), why);
         refused(&[pod(0, Some("7")), pod(1, None)], "pod set-1 has no node yet");
         refused(&[pod(0, Some("6"))], "node 6 of pod set-0 is gone or has no address");

@@ -1,8 +1,8 @@
 //! What every component with members plans the same way: a StatefulSet of daemons on chosen nodes, and what stands beside
 //! it.
 //!
-//! A component calls [`Ensemble::prepare`] to learn its members and containers, renders its files for them, and hands
-//! everything to [`Ensemble::plan`].
+//! A component calls [`MemberSet::prepare`] to learn its members and containers, renders its files for them, and hands
+//! everything to [`MemberSet::plan`].
 
 use k8s_openapi::api::core::v1::{Container as InitContainer, Volume, VolumeMount};
 use serde_json::{Map, Value};
@@ -16,7 +16,6 @@ use tf_api::{
 use tf_config_files::Unrepresentable;
 
 use crate::{
-    adoption,
     build::{
         claims::Claims,
         configuration::Files,
@@ -28,7 +27,7 @@ use crate::{
     },
     certificates, hibernation,
     images::{self, Builtin, Chosen, Release},
-    members::{self, Identities, Joining, Leaving, Membership, SizeRule, Wish},
+    members::{self, DesiredMembers, Identities, Joining, Leaving, Membership, SizeRule},
     not_ready::NotReady,
     numbers,
     object::Object,
@@ -37,10 +36,11 @@ use crate::{
     plan::{Hibernation, News, Plan, Rollout},
     procedure::{self, Store},
     reports::Reports,
-    resize::Room,
+    resize::Capacity,
     rollout,
     secret::SecretData,
     selection::{OBSOLETE, Offer, Selection, Uses},
+    takeover,
 };
 
 /// What distinguishes one component from another.
@@ -93,7 +93,7 @@ impl<'a> Traits<'a> {
 }
 
 /// Members and containers of a resource, ready for its files to be rendered.
-pub struct Ensemble<'a, Cr> {
+pub struct MemberSet<'a, Cr> {
     /// Names and labels.
     pub identity: Identity,
     /// The resource.
@@ -152,7 +152,7 @@ pub struct Parts {
     pub own_status: Map<String, Value>,
 }
 
-impl<'a, Cr: Managed> Ensemble<'a, Cr> {
+impl<'a, Cr: Managed> MemberSet<'a, Cr> {
     /// Chooses members and containers.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         let identity = Identity::of(traits.operator, cr);
         let recorded = cr.contract().map(|contract| contract.members.clone()).unwrap_or_default();
         let recorded = if recorded.is_empty() && traits.takes_over {
-            adoption::members(observed.pods.known()?, nodes, &identity.workload_name("statefulset"))?
+            takeover::members(observed.pods.known()?, nodes, &identity.workload_name("statefulset"))?
         } else {
             recorded
         };
@@ -194,8 +194,8 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         } else {
             (recorded, None)
         };
-        let is_mixed = traits.takes_over && Reports::of_observed(observed).pods.iter().any(adoption::is_foreign);
-        let wish = Wish {
+        let is_mixed = traits.takes_over && Reports::of_observed(observed).pods.iter().any(takeover::is_legacy);
+        let desired = DesiredMembers {
             placement: &placement,
             replicas: common.replicas,
             rule: traits.rule,
@@ -203,7 +203,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             leaving: traits.leaving,
             identities: traits.identities,
         };
-        let hibernation = Hibernation::of(&hibernation::Question {
+        let hibernation = Hibernation::of(&hibernation::Inputs {
             cr,
             observed,
             recorded: &recorded,
@@ -212,10 +212,10 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
             workload: &identity.workload_name("statefulset"),
         });
         let membership = match hibernation {
-            // Nobody comes or goes meanwhile, whatever becomes of nodes.
-            Hibernation::Asleep => hibernation::membership(&recorded, nodes, &wish),
-            _ if is_mixed && traits.has_data => adoption::membership(&recorded, nodes, &wish),
-            Hibernation::Awake | Hibernation::Held(..) => members::choose(&recorded, nodes, &wish),
+            // No member comes or goes meanwhile, even if nodes do.
+            Hibernation::Asleep => hibernation::membership(&recorded, nodes, &desired),
+            _ if is_mixed && traits.has_data => takeover::membership(&recorded, nodes, &desired),
+            Hibernation::Awake | Hibernation::Held(..) => members::choose(&recorded, nodes, &desired),
         };
         if membership.members.is_empty() {
             return Err(NotReady::waiting(Reason::NoMatchingNodes, none_matches(nodes, &placement)));
@@ -268,8 +268,8 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
     }
 
     /// Who is wanted and who is there. `places`: as [`Self::places`] has them.
-    pub fn room<'b>(&'b self, places: &'b [&'b Node], reports: &Reports<'b>) -> Room<'b> {
-        Room { wanted: self.stated_size(), members: self.members(), places, pods: reports.pods }
+    pub fn capacity<'b>(&'b self, places: &'b [&'b Node], reports: &Reports<'b>) -> Capacity<'b> {
+        Capacity { wanted: self.stated_size(), members: self.members(), places, pods: reports.pods }
     }
 
     /// Number of members, where the spec states one.
@@ -316,7 +316,7 @@ impl<'a, Cr: Managed> Ensemble<'a, Cr> {
         let contents = parts.files.content_hashes(self.members());
         let mut plan = self.plan(parts)?;
         procedure::complete(store, &mut plan, cr, observed, &contents);
-        procedure::reseat(&mut plan, observed);
+        procedure::reschedule(&mut plan, observed);
         further(&mut plan);
         hibernation::finish(&mut plan);
         Ok(plan)

@@ -1,22 +1,22 @@
-//! What a cluster has to itself on its nodes: its directory and its ports ([`tf_plan::claim`]).
+//! What a cluster has to itself on its nodes: its directory and its ports ([`tf_plan::conflicts`]).
 
 use tf_api::{Managed as _, Rabbitmq};
 use tf_plan::{
     build::{identity::Identity, storage},
-    claim::{Belongings, Kind},
+    conflicts::{Exclusive, NodeResources},
 };
 
 use crate::{OPERATOR, plan::directory, ports::Ports};
 
 /// Clusters among each other.
-pub const CLUSTERS: Kind<Rabbitmq> = Kind { belongings, is_founded: |cr| cr.is_initialized() };
+pub const CLUSTERS: Exclusive<Rabbitmq> = Exclusive { resources, is_founded: |cr| cr.is_initialized() };
 
-fn belongings(cr: &Rabbitmq) -> Belongings {
+fn resources(cr: &Rabbitmq) -> NodeResources {
     let usual = directory(&Identity::of(OPERATOR, cr), "/var/lib/contrail");
     let spec = &cr.spec.service_configuration;
-    // Ports that cannot be are told of the resource that has them.
+    // Ports that cannot be are reported of the resource that has them.
     let ports = Ports::of(spec.port, spec.erl_epmd_port).map(|ports| ports.named()).unwrap_or_default();
-    Belongings {
+    NodeResources {
         directory: storage::directory(cr.common().storage.as_ref(), &usual),
         ports: ports.into_iter().map(|(_, port)| port).collect(),
     }
@@ -42,15 +42,15 @@ mod tests {
 
     fn refused(cr: &Rabbitmq, sibling: &Rabbitmq) -> Option<String> {
         let members = &cr.contract().unwrap().members;
-        CLUSTERS.claim(cr, members, std::slice::from_ref(sibling)).err().map(|refused| refused.message)
+        CLUSTERS.check(cr, members, std::slice::from_ref(sibling)).err().map(|refused| refused.message)
     }
 
     #[test]
     fn the_cluster_that_was_brought_up_keeps_its_directory_and_its_ports() {
         let first = cluster("rabbitmq1", Some("/d"), 5673, true, "a");
         let same_path = cluster("other", Some("/d/"), 6673, false, "a");
-        let told = refused(&same_path, &first).unwrap();
-        assert!(told.contains("directory /d of the nodes belongs to Rabbitmq tf/rabbitmq1"), "{told}");
+        let why = refused(&same_path, &first).unwrap();
+        assert!(why.contains("directory /d of the nodes belongs to Rabbitmq tf/rabbitmq1"), "{why}");
         assert_eq!(refused(&first, &same_path), None);
         let same_ports = cluster("other", None, 5673, false, "a");
         assert!(refused(&same_ports, &first).unwrap().contains("port 5673"));

@@ -7,16 +7,16 @@ use std::ops::RangeInclusive;
 
 use tf_api::{Managed as _, Rabbitmq, Resource as _, contract::MemberStatus, names::ANNOTATION_FORMER_RELEASE};
 use tf_plan::{
-    adoption::is_foreign,
     build::storage,
-    ensemble::Ensemble,
-    former::{self, Place, Trusting, invalid},
+    member_set::MemberSet,
     not_ready::NotReady,
     observed::{Observed, Pod},
     plan::Plan,
     references::References,
     reports::{Reports, pod_of},
     step::Step,
+    takeover::data::{self, Place, Trusting, invalid},
+    takeover::is_legacy,
 };
 
 use crate::{
@@ -34,13 +34,13 @@ const RELEASES: (u32, RangeInclusive<u32>) = (3, 10..=13);
 const CLIENTS: Trusting = Trusting { refuse: "their clients talk to no server", page: "docs/rabbitmq.md" };
 
 /// Whether a cluster is being taken over.
-fn is_beginning(ensemble: &Ensemble<'_, Rabbitmq>) -> bool {
-    ensemble.is_mixed() && !ensemble.cr.is_initialized()
+fn is_beginning(member_set: &MemberSet<'_, Rabbitmq>) -> bool {
+    member_set.is_mixed() && !member_set.cr.is_initialized()
 }
 
 /// What [`check`] looks at besides the members' files.
 pub fn references(cr: &Rabbitmq) -> References {
-    if cr.is_initialized() { References::default() } else { former::references() }
+    if cr.is_initialized() { References::default() } else { data::references() }
 }
 
 /// Sees to it that new pods can go on in the place of the former ones.
@@ -48,46 +48,46 @@ pub fn references(cr: &Rabbitmq) -> References {
 /// # Errors
 /// When they could not.
 pub fn check(
-    ensemble: &Ensemble<'_, Rabbitmq>,
+    member_set: &MemberSet<'_, Rabbitmq>,
     observed: &Observed<Rabbitmq>,
     settled: &Settled<'_>,
 ) -> Result<(), NotReady> {
-    let cr = ensemble.cr;
-    if !is_beginning(ensemble) {
+    let cr = member_set.cr;
+    if !is_beginning(member_set) {
         return Ok(());
     }
     let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
     let is_recorded = cr.contract().is_some_and(|contract| !contract.members.is_empty());
     // From the first pod on it is for the user to say: it may not run under this operator, and another one of the same release may.
-    if let Some(chosen) = ensemble.container(CONTAINER).filter(|_| !is_recorded) {
-        former::keeps_image(pods, CONTAINER, &chosen.image)?;
+    if let Some(chosen) = member_set.container(CONTAINER).filter(|_| !is_recorded) {
+        data::keeps_image(pods, CONTAINER, &chosen.image)?;
         let stated = cr.meta().annotations.as_ref().and_then(|all| all.get(ANNOTATION_FORMER_RELEASE));
         is_ours(stated.map(String::as_str))?;
     }
-    let usual = directory(&ensemble.identity, "/var/lib/contrail");
+    let usual = directory(&member_set.identity, "/var/lib/contrail");
     let storage = cr.spec.common_configuration.storage.as_ref();
     let ours = storage::directory(storage, &usual);
     let place = Place {
         mount: config::DATA_DIR,
         ours: ours.as_deref(),
         storage,
-        is_usual: storage::adopts(&[LEGACY_NAME], &ensemble.identity),
+        is_usual: storage::adopts(&[LEGACY_NAME], &member_set.identity),
         legacy: "/var/lib/contrail/rabbitmq",
     };
-    former::finds_data(pods, &place)?;
-    settled.untold(ensemble.members()).map_or(Ok(()), |why| Err(invalid(&why)))?;
-    former::trusts(observed, CLIENTS)
+    data::finds_data(pods, &place)?;
+    settled.untold(member_set.members()).map_or(Ok(()), |why| Err(invalid(&why)))?;
+    data::trusts(observed, CLIENTS)
 }
 
-/// Whether servers of a release can be gone on with. Which one an image holds is known to nobody but who looked, and a first pod that
+/// Whether data of a release can be used. Which release an image holds is known only to a person who looked, and a first pod that
 /// does not start would be the only one of some clusters.
 fn is_ours(stated: Option<&str>) -> Result<(), NotReady> {
     let (line, minors) = RELEASES;
     let lines = format!("{line}.{} to {line}.{}", minors.start(), minors.end());
     let Some(stated) = stated else {
         return Err(invalid(&format!(
-            "nobody knows of which release their servers are, and those before {line}.{} cannot be gone on with; look (docs/rabbitmq.md says \
-             how), and state it by the annotation {ANNOTATION_FORMER_RELEASE}, {line}.{} for example",
+            "the release of their servers is not known, and data of releases before {line}.{} cannot be used; find it out (docs/rabbitmq.md says \
+             how) and set the annotation {ANNOTATION_FORMER_RELEASE}, for example to {line}.{}",
             minors.start(),
             minors.start()
         )));
@@ -106,7 +106,7 @@ fn is_ours(stated: Option<&str>) -> Result<(), NotReady> {
 /// Leaves a former member that serves where it is while a new one does not have it in its cluster: that one may have begun its own.
 pub fn spare(plan: &mut Plan, nodes: &[Node], reports: &Reports<'_>) {
     let Some(Step::Restart(target)) = &plan.step else { return };
-    let is_spared = |pod: &Pod| pod.uid == target.uid && pod.ready && is_foreign(pod);
+    let is_spared = |pod: &Pod| pod.uid == target.uid && pod.ready && is_legacy(pod);
     let unseen = || unseen(&plan.members, nodes, reports);
     if let Some(why) = reports.pods.iter().any(is_spared).then(unseen).flatten() {
         plan.under_way = Some(format!("pod {} is not replaced now: {why}", target.pod));
@@ -118,7 +118,7 @@ pub fn spare(plan: &mut Plan, nodes: &[Node], reports: &Reports<'_>) {
 fn unseen(members: &[MemberStatus], nodes: &[Node], reports: &Reports<'_>) -> Option<String> {
     let pod = |member| pod_of(member, reports.pods);
     let seen: Vec<_> = members.iter().filter_map(pod).filter_map(|pod| facts(pod, reports)).collect();
-    let formers = members.iter().zip(nodes).filter(|(member, _)| pod(member).is_some_and(is_foreign));
+    let formers = members.iter().zip(nodes).filter(|(member, _)| pod(member).is_some_and(is_legacy));
     formers.map(|(_, node)| node.name()).find_map(|name| {
         let blind = seen.iter().find(|facts| !facts.nodes.contains_key(&name))?;
         Some(format!("{name} is not in the cluster of {}", blind.name))
