@@ -30,7 +30,7 @@ const SKEW: SignedDuration = SignedDuration::from_hours(1);
 
 /// How well a ring is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// Whether these are all keyspaces that remember deletions: none changes how many members its rows are on, and every member tells.
     pub is_whole: bool,
     /// Since when every keyspace that remembers deletions has been repaired, where each has been.
@@ -50,13 +50,13 @@ pub struct Upkeep {
 }
 
 /// Looks at a ring all members of which tell; nothing is known of others.
-pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Upkeep {
+pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> Maintenance {
     let answering = procedure::answering(members, reports);
     let upgrade = upgrade(members, reports, &answering, now);
     let left_alone = left_alone(&answering);
     let not_upgraded = answering.iter().filter_map(|(pod, facts)| not_upgraded(pod, facts)).collect();
     let Some(ring) = procedure::told(members, reports) else {
-        return Upkeep { upgrade, left_alone, not_upgraded, ..Upkeep::default() };
+        return Maintenance { upgrade, left_alone, not_upgraded, ..Maintenance::default() };
     };
     // One member has nobody to differ from.
     let keyspaces = if members.len() > 1 { keyspaces(&ring, members.len()) } else { BTreeMap::new() };
@@ -65,7 +65,7 @@ pub fn look(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) -> 
     let due = keyspaces.iter().find(|(keyspace, grace)| is_past(keyspace, interval(**grace)));
     let repair_by = |keyspace: &str, grace: u32| last(keyspace)?.checked_add(forgotten(grace)).ok();
     let overdue = keyspaces.iter().filter(|(keyspace, grace)| repair_by(keyspace, **grace).is_some_and(|by| by <= now));
-    Upkeep {
+    Maintenance {
         is_whole: members.len() == 1 || ring.first().is_some_and(|(_, facts)| facts.grace.len() == keyspaces.len()),
         // One that never was comes before every time.
         repaired_since: keyspaces.keys().map(|keyspace| last(keyspace)).min().flatten(),

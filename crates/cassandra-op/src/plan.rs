@@ -56,12 +56,12 @@ use tf_plan::{
 
 use crate::{
     OPERATOR, backup, config,
-    config::{Door, Ring},
+    config::{ClientListener, Ring},
     conflicts::RINGS,
     directory,
     login::{self, Login},
-    maintenance::{self, Upkeep},
-    membership::{self, Situation},
+    maintenance::{self, Maintenance},
+    membership::{self, Inputs},
     ports, procedure, restore,
     role::Role,
     seeds, takeover,
@@ -274,7 +274,7 @@ pub(crate) fn look_after(
     kept: Option<&Record>,
     source: Option<Backup>,
 ) {
-    let Upkeep { upgrade, repair, .. } = keep_up(plan, cr, observed);
+    let Maintenance { upgrade, repair, .. } = due_maintenance(plan, cr, observed);
     let (upgrade, repair) = if kept.is_none() { (None, None) } else { (upgrade, repair) };
     let backup = backup::keep(plan, cr, observed, decided.is_some());
     // Who is about to come or go would have to wait for what is begun now.
@@ -350,23 +350,23 @@ fn changing(cr: &Cassandra, observed: &Observed<Cassandra>) -> Option<String> {
 }
 
 /// Says how well the ring is kept. Gives back what is to be done for that.
-fn keep_up(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Upkeep {
-    let mut upkeep = maintenance::look(&plan.members, &Reports::of_observed(observed), observed.now);
-    let known = cr.status.as_ref().map(|status| &status.own).filter(|_| !upkeep.is_whole);
+fn due_maintenance(plan: &mut Plan, cr: &Cassandra, observed: &Observed<Cassandra>) -> Maintenance {
+    let mut maintenance_due = maintenance::look(&plan.members, &Reports::of_observed(observed), observed.now);
+    let known = cr.status.as_ref().map(|status| &status.own).filter(|_| !maintenance_due.is_whole);
     let mut tell = |name: &str, moment: Option<Timestamp>, known: Option<&Time>| {
         let moment = moment.map(|moment| Time(whole_seconds(moment))).or_else(|| known.cloned());
         plan.own_status.extend(moment.map(|moment| (name.to_owned(), json!(moment))));
     };
-    tell("repairedSince", upkeep.repaired_since, known.and_then(|known| known.repaired_since.as_ref()));
-    plan.notes.append(&mut upkeep.not_upgraded);
-    plan.notes.extend(upkeep.left_alone.take());
+    tell("repairedSince", maintenance_due.repaired_since, known.and_then(|known| known.repaired_since.as_ref()));
+    plan.notes.append(&mut maintenance_due.not_upgraded);
+    plan.notes.extend(maintenance_due.left_alone.take());
     // Others repair what nobody here is told of.
     if cr.spec.service_configuration.automatic_repair == Some(false) {
-        return Upkeep { repair: None, ..upkeep };
+        return Maintenance { repair: None, ..maintenance_due };
     }
-    tell("repairBy", upkeep.repair_by, known.and_then(|known| known.repair_by.as_ref()));
-    plan.notes.append(&mut upkeep.overdue);
-    upkeep
+    tell("repairBy", maintenance_due.repair_by, known.and_then(|known| known.repair_by.as_ref()));
+    plan.notes.append(&mut maintenance_due.overdue);
+    maintenance_due
 }
 
 /// Why there are others than so many members as are asked for.
@@ -396,7 +396,7 @@ pub(crate) fn decided(
     let capacity = member_set.capacity(&places, &reports);
     let image = member_set.container(config::jvm::DAEMON).map(|chosen| chosen.image.as_str());
     let nodes = observed.nodes.known().map(Vec::as_slice).unwrap_or_default();
-    Some(membership::decide(&Situation { capacity, record, reports: &reports, nodes, image, now: observed.now }))
+    Some(membership::decide(&Inputs { capacity, record, reports: &reports, nodes, image, now: observed.now }))
 }
 
 /// Who is recorded as a member.
@@ -455,16 +455,18 @@ fn files(
     let uid = member_set.cr.metadata.uid.as_deref().unwrap_or_default();
     files.identities(uid, members);
     for address in &addresses {
-        let mut add = |file: &str, seeds: &[&str], door| -> Result<(), NotReady> {
-            files.member_secret(file, address, ring.yaml(file, address, seeds, door)?);
+        let mut add = |file: &str, seeds: &[&str], listener| -> Result<(), NotReady> {
+            files.member_secret(file, address, ring.yaml(file, address, seeds, listener)?);
             Ok(())
         };
         let others = founded.then(|| seeds::joining(&seeds, address).unwrap_or_else(|| seeds.clone()));
-        add(config::YAML_FILE, &seeds, Door::Clients)?;
-        others.as_ref().map_or(Ok(()), |others| add(config::JOINING_FILE, others, Door::Clients))?;
+        add(config::YAML_FILE, &seeds, ClientListener::Clients)?;
+        others.as_ref().map_or(Ok(()), |others| add(config::JOINING_FILE, others, ClientListener::Clients))?;
         if ring.asks {
-            add(config::PRIVATE_FILE, &seeds, Door::Agent)?;
-            others.as_ref().map_or(Ok(()), |others| add(config::JOINING_PRIVATE_FILE, others, Door::Agent))?;
+            add(config::PRIVATE_FILE, &seeds, ClientListener::Agent)?;
+            others
+                .as_ref()
+                .map_or(Ok(()), |others| add(config::JOINING_PRIVATE_FILE, others, ClientListener::Agent))?;
         }
         let cqlshrc = config::cqlshrc(spec, address, login.map(|login| login.password.as_str()))?;
         match login {

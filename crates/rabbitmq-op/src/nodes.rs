@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use tf_api::contract::{MemberStatus, Reason};
 use tf_plan::not_ready::NotReady;
 
-use crate::pinned::Settled;
+use crate::pinned::PinnedFiles;
 
 /// What stands before the host part of every node's name.
 pub const PREFIX: &str = "rabbit@";
@@ -37,10 +37,10 @@ impl Node {
 ///
 /// # Errors
 /// When addresses are none or of both families, or a name is too long.
-pub fn nodes(members: &[MemberStatus], domain: &str, settled: &Settled<'_>) -> Result<Vec<Node>, NotReady> {
+pub fn nodes(members: &[MemberStatus], domain: &str, pinned_files: &PinnedFiles<'_>) -> Result<Vec<Node>, NotReady> {
     let mut nodes: Vec<Node> = Vec::new();
     for member in members {
-        let mut host = host_of(member, domain, settled);
+        let mut host = host_of(member, domain, pinned_files);
         while nodes.iter().any(|node| node.host == host) {
             host = format!("{host}.{domain}");
         }
@@ -74,13 +74,13 @@ pub fn is_host(text: &str) -> bool {
 }
 
 /// The host part the member has been told; for a new one its node's name in the cluster's domain.
-fn host_of(member: &MemberStatus, domain: &str, settled: &Settled<'_>) -> String {
+fn host_of(member: &MemberStatus, domain: &str, pinned_files: &PinnedFiles<'_>) -> String {
     let inside = member.node.ends_with(&format!(".{domain}"));
     let fresh = if inside { member.node.clone() } else { format!("{}.{domain}", member.node) };
-    if settled.hosts().any(|host| host == fresh) {
+    if pinned_files.hosts().any(|host| host == fresh) {
         return fresh;
     }
-    settled.host(member).map_or(fresh, str::to_owned)
+    pinned_files.host(member).map_or(fresh, str::to_owned)
 }
 
 fn invalid(message: String) -> NotReady {

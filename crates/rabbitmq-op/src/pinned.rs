@@ -40,7 +40,7 @@ fn config_maps(identity: &Identity) -> [String; 2] {
 }
 
 /// The files that members were given so far.
-pub struct Settled<'a> {
+pub struct PinnedFiles<'a> {
     /// Name of the Go tf-operator's ConfigMap.
     foreign: String,
     running: bool,
@@ -52,14 +52,14 @@ pub struct Settled<'a> {
 
 /// A setting as members get it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kept<T> {
+pub struct Pinned<T> {
     /// The value in force.
     pub value: T,
     /// Why it is not the one the spec asks for.
     pub held: Option<String>,
 }
 
-impl<'a> Settled<'a> {
+impl<'a> PinnedFiles<'a> {
     /// What was observed of the resource's files.
     pub fn of(cr: &'a Rabbitmq, observed: &'a Observed<Rabbitmq>, member_set: &MemberSet<'_, Rabbitmq>) -> Self {
         let identity = &member_set.identity;
@@ -114,23 +114,23 @@ impl<'a> Settled<'a> {
     }
 
     /// The port of the port mapper.
-    pub fn epmd_port(&self, wanted: Port) -> Kept<Port> {
+    pub fn epmd_port(&self, wanted: Port) -> Pinned<Port> {
         let told = self.ours().chain(self.file(FOREIGN_FILE)).find_map(|text| variable(text, EPMD_PORT)?.parse().ok());
         let value = told.filter(|_| self.running).map_or(wanted, Port);
         let held = (value != wanted).then(|| held("erlEpmdPort", &format!("set it back to {value}")));
-        Kept { value, held }
+        Pinned { value, held }
     }
 
     /// Whether members speak TLS with each other. Who does not say keeps what there is, and a cluster is founded with it. Members of
     /// the Go tf-operator do not.
-    pub fn tls(&self, wanted: Option<bool>) -> Kept<bool> {
+    pub fn tls(&self, wanted: Option<bool>) -> Pinned<bool> {
         let arguments = self.ours().find_map(|file| variable(file, config::SERVER_ARGUMENTS));
         // Who was told nothing of it speaks plainly.
         let silent = || (self.ours().next().is_some() || self.file(FOREIGN_FILE).is_some()).then_some(false);
         let told = arguments.map(distribution::is_tls).or_else(|| self.recorded?.tls).or_else(silent);
         let value = told.filter(|_| self.running || wanted.is_none()).or(wanted).unwrap_or(true);
         let differs = wanted.is_some_and(|wanted| wanted != value);
-        Kept { value, held: differs.then(|| held("tls.distribution", &format!("set it back to {value}"))) }
+        Pinned { value, held: differs.then(|| held("tls.distribution", &format!("set it back to {value}"))) }
     }
 
     /// By how many processes each member calls the others. A process picks one of them by the number that one of the others has, and calls all
@@ -144,7 +144,7 @@ impl<'a> Settled<'a> {
     }
 
     /// The cookie. `wanted` is the spec's, `stored` the one in the operator's Secret, made at random if it was missing.
-    pub fn cookie<'b>(&self, wanted: Option<&'b str>, stored: Option<&'b str>) -> Option<Kept<&'b str>>
+    pub fn cookie<'b>(&self, wanted: Option<&'b str>, stored: Option<&'b str>) -> Option<Pinned<&'b str>>
     where
         'a: 'b,
     {
@@ -152,7 +152,7 @@ impl<'a> Settled<'a> {
         let value = running.or(wanted).or(stored)?;
         let held =
             wanted.is_some_and(|wanted| wanted != value).then(|| held("erlangCookie", "set it back or remove it"));
-        Some(Kept { value, held })
+        Some(Pinned { value, held })
     }
 
     /// The cookie that members were told.
@@ -206,8 +206,8 @@ mod tests {
         MemberStatus { id, node: node.into(), address: address.into() }
     }
 
-    fn settled<'a>(files: &[(&'a str, &'a str)], members: &'a [MemberStatus]) -> Settled<'a> {
-        Settled {
+    fn pinned_files<'a>(files: &[(&'a str, &'a str)], members: &'a [MemberStatus]) -> PinnedFiles<'a> {
+        PinnedFiles {
             foreign: "theirs".into(),
             running: true,
             files: files.to_vec(),
@@ -231,15 +231,15 @@ mod tests {
     fn a_newcomer_does_not_inherit_the_name_of_the_one_that_had_its_address() {
         let files = [("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME='rabbit@old.local'")];
         let before = [member(1, "a", "10.0.0.1"), member(2, "old", "10.0.0.2")];
-        let settled = settled(&files, &before);
-        assert_eq!(settled.host(&member(3, "new", "10.0.0.2")), None);
-        assert_eq!(settled.host(&member(2, "old", "10.0.0.9")), Some("old.local"));
+        let pinned_files = pinned_files(&files, &before);
+        assert_eq!(pinned_files.host(&member(3, "new", "10.0.0.2")), None);
+        assert_eq!(pinned_files.host(&member(2, "old", "10.0.0.9")), Some("old.local"));
     }
 
     #[test]
     fn without_former_members_the_cluster_is_adopted_by_address() {
         let files = [("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME=rabbit@10.0.0.2")];
-        assert_eq!(settled(&files, &[]).host(&member(1, "a", "10.0.0.2")), Some("10.0.0.2"));
+        assert_eq!(pinned_files(&files, &[]).host(&member(1, "a", "10.0.0.2")), Some("10.0.0.2"));
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
             (vec![(key, "RABBITMQ_NODENAME=rabbit@a")], None, false, false),
         ] {
             for (runs, expected) in [(true, running), (false, stopped)] {
-                let told = Settled { running: runs, ..settled(&files, &[]) }.tls(wanted);
+                let told = PinnedFiles { running: runs, ..pinned_files(&files, &[]) }.tls(wanted);
                 assert_eq!(told.value, expected, "{files:?} {wanted:?} {runs}");
                 assert_eq!(told.held.is_some(), wanted.is_some_and(|wanted| wanted != expected), "{files:?} {runs}");
             }
@@ -275,8 +275,8 @@ mod tests {
         let plain = RabbitmqDistribution { tls: Some(false), delegates: Some(16) };
         let tls = RabbitmqDistribution { tls: Some(true), delegates: Some(20) };
         let told = |files: &[_], recorded| {
-            let settled = Settled { recorded, ..settled(files, &[]) };
-            (settled.tls(None).value, settled.delegates())
+            let pinned_files = PinnedFiles { recorded, ..pinned_files(files, &[]) };
+            (pinned_files.tls(None).value, pinned_files.delegates())
         };
         assert_eq!(told(&[], None), (true, 20));
         assert_eq!(told(&[], Some(&plain)), (false, 16));
@@ -294,8 +294,8 @@ mod tests {
         let key = "rabbitmq.conf.10.0.0.1";
         for (text, told) in [("heartbeat = 60\n", 16), ("a = b\ndelegate_count = 20\n", 20), ("delegate_count = 8", 8)]
         {
-            assert_eq!(settled(&[(key, text)], &[]).delegates(), told, "{text}");
-            assert_eq!(Settled { running: false, ..settled(&[(key, text)], &[]) }.delegates(), 20, "{text}");
+            assert_eq!(pinned_files(&[(key, text)], &[]).delegates(), told, "{text}");
+            assert_eq!(PinnedFiles { running: false, ..pinned_files(&[(key, text)], &[]) }.delegates(), 20, "{text}");
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
             ("rabbitmq-env.conf.10.0.0.1", "RABBITMQ_NODENAME=rabbit@a"),
             ("rabbitmq-env.conf.10.0.0.2", "RABBITMQ_NODENAME=rabbit@b"),
         ];
-        let untold = |files: &[_]| settled(files, &[]).untold(&members);
+        let untold = |files: &[_]| pinned_files(files, &[]).untold(&members);
         assert_eq!(untold(&[names[0], names[1], cookie]), None);
         assert!(
             untold(&[names[0], cookie])
@@ -319,22 +319,22 @@ mod tests {
     #[test]
     fn before_the_first_bring_up_cookie_and_port_mapper_may_change() {
         let files = [("rabbitmq-env.conf.10.0.0.1", "ERL_EPMD_PORT='4371'")];
-        let settled = Settled { running: false, ..settled(&files, &[]) };
-        assert_eq!(settled.epmd_port(Port(4369)), Kept { value: Port(4369), held: None });
-        assert_eq!(settled.cookie(Some("NEW"), Some("OLD")), Some(Kept { value: "NEW", held: None }));
+        let pinned_files = PinnedFiles { running: false, ..pinned_files(&files, &[]) };
+        assert_eq!(pinned_files.epmd_port(Port(4369)), Pinned { value: Port(4369), held: None });
+        assert_eq!(pinned_files.cookie(Some("NEW"), Some("OLD")), Some(Pinned { value: "NEW", held: None }));
     }
 
     #[test]
     fn afterwards_they_stay_and_the_spec_is_told_so() {
         let files = [("rabbitmq-env.conf.10.0.0.1", "ERL_EPMD_PORT='4371'")];
         let given: SecretData = [(config::COOKIE_FILE.to_owned(), "OLD".to_owned())].into_iter().collect();
-        let settled = Settled { secrets: Some(&given), ..settled(&files, &[]) };
-        let port = settled.epmd_port(Port(4369));
+        let pinned_files = PinnedFiles { secrets: Some(&given), ..pinned_files(&files, &[]) };
+        let port = pinned_files.epmd_port(Port(4369));
         assert_eq!(port.value, Port(4371));
         assert!(port.held.is_some_and(|why| why.contains("set it back to 4371")));
-        let cookie = settled.cookie(Some("NEW"), Some("REGENERATED")).unwrap();
+        let cookie = pinned_files.cookie(Some("NEW"), Some("REGENERATED")).unwrap();
         assert_eq!(cookie.value, "OLD");
         assert!(cookie.held.is_some_and(|why| !why.contains("OLD") && !why.contains("NEW")));
-        assert_eq!(settled.cookie(None, Some("REGENERATED")), Some(Kept { value: "OLD", held: None }));
+        assert_eq!(pinned_files.cookie(None, Some("REGENERATED")), Some(Pinned { value: "OLD", held: None }));
     }
 }

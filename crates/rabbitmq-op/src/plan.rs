@@ -37,9 +37,9 @@ use crate::{
     conflicts::CLUSTERS,
     definitions, distribution,
     login::{self, Login},
-    membership::{self, Situation},
+    membership::{self, Inputs},
     nodes::{Node, nodes},
-    pinned::{Kept, Settled},
+    pinned::{Pinned, PinnedFiles},
     ports::Ports,
     procedure, takeover,
 };
@@ -108,7 +108,7 @@ pub(crate) fn prepare<'a>(
 /// When members cannot be called what they have to be.
 pub(crate) fn members<'a>(
     mut member_set: MemberSet<'a, Rabbitmq>,
-    settled: &Settled<'a>,
+    pinned_files: &PinnedFiles<'a>,
 ) -> Result<Members<'a>, NotReady> {
     let MemberSet { cr, observed, .. } = member_set;
     let joins = membership::one_by_one(
@@ -117,7 +117,7 @@ pub(crate) fn members<'a>(
         &Reports::of_observed(observed),
     );
     let nodes_of =
-        |member_set: &MemberSet<'_, _>| nodes(member_set.members(), &observed.operator.cluster_domain, settled);
+        |member_set: &MemberSet<'_, _>| nodes(member_set.members(), &observed.operator.cluster_domain, pinned_files);
     let mut nodes = nodes_of(&member_set)?;
     let mut record = recorded(cr, &member_set);
     let mut decided = decided(observed, &member_set, &record, &nodes);
@@ -143,14 +143,14 @@ pub fn plan(cr: &Rabbitmq, observed: &Observed<Rabbitmq>) -> Result<Plan, NotRea
     let member_set = prepare(cr, observed)?;
     CLUSTERS.check(cr, member_set.members(), &observed.siblings)?;
     let login = Login::of(cr, observed)?;
-    let settled = Settled::of(cr, observed, &member_set);
-    takeover::check(&member_set, observed, &settled)?;
-    let cookie = cookie(cr, observed, &settled)?;
-    let epmd = settled.epmd_port(spec.erl_epmd_port);
-    let tls = settled.tls(spec.tls.as_ref().and_then(|tls| tls.distribution));
-    let delegates = settled.delegates();
+    let pinned_files = PinnedFiles::of(cr, observed, &member_set);
+    takeover::check(&member_set, observed, &pinned_files)?;
+    let cookie = cookie(cr, observed, &pinned_files)?;
+    let epmd = pinned_files.epmd_port(spec.erl_epmd_port);
+    let tls = pinned_files.tls(spec.tls.as_ref().and_then(|tls| tls.distribution));
+    let delegates = pinned_files.delegates();
     let ports = Ports::of(spec.port, epmd.value)?;
-    let Members { member_set, nodes, record, decided, unasked } = members(member_set, &settled)?;
+    let Members { member_set, nodes, record, decided, unasked } = members(member_set, &pinned_files)?;
     let cluster = Cluster {
         name: format!("{}/{}", member_set.identity.namespace, member_set.identity.name),
         uid: cr.metadata.uid.as_deref().unwrap_or_default(),
@@ -240,7 +240,7 @@ fn decided(
         return None;
     }
     let places = member_set.places();
-    Some(membership::decide(&Situation {
+    Some(membership::decide(&Inputs {
         capacity: member_set.capacity(&places, &reports),
         nodes,
         record,
@@ -299,8 +299,8 @@ fn files(cluster: &Cluster<'_>, members: &[MemberStatus], login: &Login, cookie:
 fn cookie<'a>(
     cr: &'a Rabbitmq,
     observed: &'a Observed<Rabbitmq>,
-    settled: &Settled<'a>,
-) -> Result<Kept<&'a str>, NotReady> {
+    pinned_files: &PinnedFiles<'a>,
+) -> Result<Pinned<&'a str>, NotReady> {
     let own = login::own_secret(cr);
     let wanted = login::given(cr.spec.service_configuration.erlang_cookie.as_ref().map(Sensitive::expose));
     let stored = observed.secrets.get(&own).and_then(|data| data.get(login::COOKIE));
@@ -309,7 +309,7 @@ fn cookie<'a>(
     if wanted.is_some_and(|wanted| !is_cookie(wanted)) {
         return Err(NotReady::invalid(Reason::InvalidSpec, format!("serviceConfiguration.erlangCookie {rule}")));
     }
-    settled
+    pinned_files
         .cookie(wanted, stored)
         .filter(|cookie| is_cookie(cookie.value))
         .ok_or_else(|| NotReady::secret(format!("key {} of Secret {own} {rule}", login::COOKIE)))

@@ -1,6 +1,6 @@
 //! A cluster that the Go tf-operator made.
 //!
-//! What members of both operators have to have in common is read from its files ([`Settled`]). Here is what would keep new members from
+//! What members of both operators have to have in common is read from its files ([`PinnedFiles`]). Here is what would keep new members from
 //! going on in the place of the former ones, and what a new one has to see of them before the next one is replaced.
 
 use std::ops::RangeInclusive;
@@ -22,7 +22,7 @@ use tf_plan::{
 use crate::{
     config,
     nodes::Node,
-    pinned::Settled,
+    pinned::PinnedFiles,
     plan::{CONTAINER, LEGACY_NAME, directory},
     procedure::facts,
 };
@@ -50,7 +50,7 @@ pub fn references(cr: &Rabbitmq) -> References {
 pub fn check(
     member_set: &MemberSet<'_, Rabbitmq>,
     observed: &Observed<Rabbitmq>,
-    settled: &Settled<'_>,
+    pinned_files: &PinnedFiles<'_>,
 ) -> Result<(), NotReady> {
     let cr = member_set.cr;
     if !is_beginning(member_set) {
@@ -75,7 +75,7 @@ pub fn check(
         legacy: "/var/lib/contrail/rabbitmq",
     };
     data::finds_data(pods, &place)?;
-    settled.untold(member_set.members()).map_or(Ok(()), |why| Err(invalid(&why)))?;
+    pinned_files.untold(member_set.members()).map_or(Ok(()), |why| Err(invalid(&why)))?;
     data::trusts(observed, CLIENTS)
 }
 

@@ -21,19 +21,20 @@ pub fn wanting(launch: &Launch, paths: &Paths) -> Option<String> {
 
 fn full(name: &str, directory: &Path) -> Option<String> {
     // What cannot be looked at is told by who needs it.
-    let room = Room::of(directory).ok()?;
-    room.is_full()
-        .then(|| format!("the disk of {name} is full: {} of {} MiB are left", room.left >> 20, room.all >> 20))
+    let space = DiskSpace::of(directory).ok()?;
+    space
+        .is_full()
+        .then(|| format!("the disk of {name} is full: {} of {} MiB are left", space.left >> 20, space.all >> 20))
 }
 
 /// Bytes of a file system.
-pub struct Room {
+pub struct DiskSpace {
     /// What those without special rights can still use.
     pub left: u64,
     all: u64,
 }
 
-impl Room {
+impl DiskSpace {
     /// That of the file system of a directory.
     ///
     /// # Errors
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_tenth_of_a_small_file_system_and_some_of_a_large_one_is_kept_free() {
-        let reserve = |all| Room { left: 0, all }.reserve();
+        let reserve = |all| DiskSpace { left: 0, all }.reserve();
         assert_eq!((reserve(0), reserve(50 << 30), reserve(4 << 40)), (0, 5 << 30, 10 << 30));
     }
 

@@ -26,6 +26,7 @@ use tf_plan::{
 use tokio::time::Instant;
 
 use crate::{
+    caches::dynamic,
     covers::{covers, owners_covered},
     error::RequestError,
     field_ownership::{self, undeclared},
@@ -33,7 +34,6 @@ use crate::{
     metrics::Metrics,
     object::{Key, LAG, describe_owner, resource_version},
     watch::Child,
-    world::dynamic,
 };
 
 /// Fields that were left out are asked for again by the first pass after this time: that somebody gave a field up, or that a

@@ -6,7 +6,7 @@ use clap::Parser;
 use tf_plan::images::ImageOverrides;
 use tracing_subscriber::filter::Targets;
 
-use crate::world::Scope;
+use crate::caches::Scope;
 
 /// Command line.
 #[derive(Clone, Debug, Parser)]

@@ -16,13 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     backoff::Backoff,
+    caches::Trigger,
     health::Health,
     leader::Permit,
     object::Key,
     queue::Queue,
     reconcile::{Next, RESYNC, Reconciler},
-    watch::{Board, jittered},
-    world::Trigger,
+    watch::{WatchStatuses, jittered},
 };
 
 /// Passes at the same time.
@@ -39,7 +39,7 @@ pub struct Controller<C: Component> {
     /// Until when it may write.
     pub permit: Permit,
     /// State of the watches.
-    pub board: Arc<Board>,
+    pub watch_statuses: Arc<WatchStatuses>,
     /// Liveness.
     pub health: Arc<Health>,
 }
@@ -62,10 +62,10 @@ impl<C: Component> Controller<C> {
     /// Runs until `stop`; then lets passes finish.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut work = Work::default();
-        let mut changes = self.board.changes();
+        let mut changes = self.watch_statuses.changes();
         // The first snapshot needs every watch to have had its say; one that fails has had it.
-        let board = self.board.clone();
-        let mut tried = pin!(board.tried());
+        let watch_statuses = self.watch_statuses.clone();
+        let mut tried = pin!(watch_statuses.tried());
         loop {
             self.health.beat();
             tokio::select! {
@@ -117,25 +117,25 @@ impl<C: Component> Controller<C> {
     fn forget(&self, key: &Key, uid: &str, work: &mut Work) {
         self.reconciler.applier.forget(uid);
         self.reconciler.authorities.forget(uid);
-        if self.reconciler.world.primaries.get(key).is_none() {
+        if self.reconciler.caches.primaries.get(key).is_none() {
             work.queue.forget(key);
             work.backoff.succeeded(key);
             self.reconciler.statuses.forget(key);
             self.reconciler.registrar.forget(key);
             self.reconciler.observer.logins.forget(key);
-            self.reconciler.world.inputs.forget(key);
+            self.reconciler.caches.inputs.forget(key);
         }
     }
 
     fn add_all(&self, queue: &mut Queue) {
-        for key in self.reconciler.world.primaries.keys() {
+        for key in self.reconciler.caches.primaries.keys() {
             queue.add(key);
         }
     }
 
     /// Uid of the resource that has this name now.
     fn uid(&self, key: &Key) -> Option<String> {
-        Some(self.reconciler.world.primaries.get(key)?.metadata().uid.clone().unwrap_or_default())
+        Some(self.reconciler.caches.primaries.get(key)?.metadata().uid.clone().unwrap_or_default())
     }
 
     fn start(&self, key: Key, work: &mut Work) {

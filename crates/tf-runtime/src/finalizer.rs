@@ -24,9 +24,9 @@ use tf_plan::{declaration::Declaration, object::Kind};
 
 use crate::{
     apply::Applier,
+    caches::{Caches, dynamic},
     error::RequestError,
     object::Key,
-    world::{World, dynamic},
 };
 
 /// How long deletion is held up by objects that cannot be removed.
@@ -104,7 +104,7 @@ impl Finalizer {
         key: &Key,
         meta: &ObjectMeta,
         uid: &str,
-        world: &World<Cr>,
+        caches: &Caches<Cr>,
         applier: &Applier,
         elsewhere: Option<Left>,
     ) -> Result<Cleanup, RequestError> {
@@ -114,11 +114,11 @@ impl Finalizer {
         let nodes = elsewhere.as_ref().map_or(0, |left| left.nodes);
         let mut left: Vec<String> = elsewhere.into_iter().map(|left| left.what).collect();
         for kind in &self.cluster_kinds {
-            if !world.is_synced(*kind, "") {
+            if !caches.is_synced(*kind, "") {
                 // What is not in the cache may still be there.
                 left.push(format!("{} that cannot be looked for", kind.plural));
             }
-            for (object, child) in world.children_of(*kind, uid) {
+            for (object, child) in caches.children_of(*kind, uid) {
                 let name = format!("{} {object}", kind.kind);
                 match applier.delete(*kind, &object, &child.uid).await {
                     Ok(()) => left.push(name),
@@ -196,9 +196,9 @@ mod tests {
 
     use super::*;
     use crate::{
+        caches::Scope,
         metrics::Metrics,
-        watch::{Board, State, Subject},
-        world::Scope,
+        watch::{State, Subject, WatchStatuses},
     };
 
     struct Owning;
@@ -239,9 +239,9 @@ mod tests {
             }),
             "tf",
         );
-        let board = Arc::new(Board::default());
-        board.set(&Subject::work(CLUSTER_ROLE, None), watch);
-        let world = World::<Zookeeper>::new::<Owning>(Scope::All, board);
+        let watch_statuses = Arc::new(WatchStatuses::default());
+        watch_statuses.set(&Subject::work(CLUSTER_ROLE, None), watch);
+        let caches = Caches::<Zookeeper>::new::<Owning>(Scope::All, watch_statuses);
         let applier = Applier::new(client.clone(), "test-op", Arc::new(Metrics::new("test-op").unwrap()));
         let finalizer = Finalizer::new(client, &Owning::declaration());
         let meta = ObjectMeta {
@@ -249,7 +249,7 @@ mod tests {
             deletion_timestamp: Some(Time(Timestamp::now() - SignedDuration::try_from(since).unwrap())),
             ..ObjectMeta::default()
         };
-        let end = finalizer.release(&Key::new("tf", "a"), &meta, "1", &world, &applier, None).await.unwrap();
+        let end = finalizer.release(&Key::new("tf", "a"), &meta, "1", &caches, &applier, None).await.unwrap();
         (end, sent.load(Ordering::SeqCst))
     }
 

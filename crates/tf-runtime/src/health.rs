@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::watch::Board;
+use crate::watch::WatchStatuses;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -27,7 +27,7 @@ const BACKLOG: u32 = 1024;
 pub struct Health {
     started: Instant,
     last_beat: AtomicU64,
-    board: Arc<Board>,
+    watch_statuses: Arc<WatchStatuses>,
     primary: Kind,
 }
 
@@ -38,8 +38,8 @@ impl Health {
     const LIMIT: Duration = Duration::from_mins(1);
 
     /// Health of a process that just began.
-    pub fn new(board: Arc<Board>, primary: Kind) -> Self {
-        Self { started: Instant::now(), last_beat: AtomicU64::new(0), board, primary }
+    pub fn new(watch_statuses: Arc<WatchStatuses>, primary: Kind) -> Self {
+        Self { started: Instant::now(), last_beat: AtomicU64::new(0), watch_statuses, primary }
     }
 
     /// The loop is alive.
@@ -55,7 +55,7 @@ impl Health {
 
     /// Whether the process sees its resources; a standby does too.
     pub fn is_ready(&self) -> bool {
-        self.board.synced(self.primary) == Some(true)
+        self.watch_statuses.synced(self.primary) == Some(true)
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Answer {
 
 /// A way to others.
 #[derive(Clone, Default)]
-pub struct Way {
+pub struct Route {
     /// Whom to trust, and what to show; none for no TLS.
     pub tls: Option<Arc<ClientConfig>>,
     /// A proxy of HTTP, as `host:port`, which connects to the others.
@@ -71,7 +71,7 @@ impl Connection {
     ///
     /// # Errors
     /// When nobody is there, or somebody else.
-    pub async fn open(host: &str, port: u16, way: &Way, patience: Duration) -> Result<Self, ExchangeError> {
+    pub async fn open(host: &str, port: u16, way: &Route, patience: Duration) -> Result<Self, ExchangeError> {
         let opening = async {
             let stream: Box<dyn Stream> = match &way.proxy {
                 None => Box::new(TcpStream::connect((host, port)).await.map_err(no_connection)?),

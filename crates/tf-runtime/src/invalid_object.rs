@@ -23,7 +23,7 @@ use crate::{
 impl<C: Component> Reconciler<C> {
     /// The resource as events name it.
     pub(crate) fn reference(&self, key: &Key, metadata: &ObjectMeta) -> ObjectReference {
-        let primary = self.world.declaration.primary;
+        let primary = self.caches.declaration.primary;
         ObjectReference {
             api_version: Some(primary.api_version()),
             kind: Some(primary.kind.to_owned()),

@@ -8,6 +8,7 @@ mod agents;
 mod apply;
 mod arguments;
 mod backoff;
+mod caches;
 mod client;
 mod controller;
 mod covers;
@@ -39,7 +40,6 @@ mod status;
 mod step;
 mod view;
 mod watch;
-mod world;
 
 pub use arguments::{Arguments, LogFormat};
 pub use leader::Timing;

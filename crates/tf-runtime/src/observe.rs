@@ -22,21 +22,21 @@ use tf_plan::{
 use crate::{
     agents::Agents,
     apply::Applier,
+    caches::Caches,
     credentials,
     error::RequestError,
     identity::Authorities,
     keystone::Logins,
     object::Key,
-    watch::{Board, Cache, Primary, State},
-    world::World,
+    watch::{Cache, Primary, State, WatchStatuses},
 };
 
 /// Reads what the caches do not hold, and puts everything together.
 pub struct Observer<C: Component> {
     /// Caches.
-    pub world: Arc<World<C::Cr>>,
+    pub caches: Arc<Caches<C::Cr>>,
     /// State of the watches.
-    pub board: Arc<Board>,
+    pub watch_statuses: Arc<WatchStatuses>,
     /// What was applied, which the caches may not show yet.
     pub applier: Arc<Applier>,
     /// For reading single objects.
@@ -60,7 +60,7 @@ impl<C: Component> Observer<C> {
         let mut observed = self.cached(key, cr.meta().uid.as_deref().unwrap_or_default());
         observed.unseen = self.unseen(&key.namespace, cr);
         if let Source::Known(nodes) = &mut observed.nodes {
-            *nodes = family::nodes_of(&self.world.declaration, cr, std::mem::take(nodes));
+            *nodes = family::nodes_of(&self.caches.declaration, cr, std::mem::take(nodes));
         }
         let mut observed = observed.with_addresses_in_use();
         self.read_references(key, cr, &mut observed).await?;
@@ -76,35 +76,35 @@ impl<C: Component> Observer<C> {
             operator: self.operator.clone(),
             now: jiff::Timestamp::now(),
             nodes: self.nodes(),
-            pods: self.source(POD, &key.namespace, || self.world.pods_of(key)),
-            removals: self.world.removals_of(key),
+            pods: self.source(POD, &key.namespace, || self.caches.pods_of(key)),
+            removals: self.caches.removals_of(key),
             foreign: self.foreign(),
-            claims: self.world.claims_of(key),
+            claims: self.caches.claims_of(key),
             specs: self.specs(&key.namespace),
             siblings: self.siblings(key),
             ..Observed::default()
         };
-        if self.world.declaration.calls_agents {
+        if self.caches.declaration.calls_agents {
             let pods = observed.pods.known().map(Vec::as_slice).unwrap_or_default();
             observed.agents =
                 pods.iter().filter_map(|pod| Some((pod.uid.clone(), self.agents.heard(&pod.uid)?))).collect();
             observed.rotation = self.authorities.waits(&key.namespace);
             observed.issuer = self.authorities.lacks(uid);
         }
-        for kind in self.world.declaration.workload_kinds() {
-            for (child_key, child) in self.world.children_of(kind, uid) {
+        for kind in self.caches.declaration.workload_kinds() {
+            for (child_key, child) in self.caches.children_of(kind, uid) {
                 let stale = self.applier.is_stale(kind, &child_key, &child);
                 let workload = child.workload.map(|seen| Workload {
                     current: seen.current && !stale,
-                    refusal: (seen.existing < seen.wanted).then(|| self.world.refusal_of(&child.uid)).flatten(),
+                    refusal: (seen.existing < seen.wanted).then(|| self.caches.refusal_of(&child.uid)).flatten(),
                     ..seen
                 });
                 observed.workloads.extend(workload.map(|workload| (workload.name.clone(), workload)));
             }
         }
-        for peer in &self.world.declaration.peers {
+        for peer in &self.caches.declaration.peers {
             let all = || {
-                let cache = self.world.peers.get(&peer.kind);
+                let cache = self.caches.peers.get(&peer.kind);
                 cache.map(|cache| cache.select(|_, _| true)).unwrap_or_default()
             };
             let peers = self
@@ -115,25 +115,25 @@ impl<C: Component> Observer<C> {
     }
 
     fn nodes(&self) -> Source<Vec<tf_plan::observed::Node>> {
-        if !self.world.declaration.reads_nodes() {
+        if !self.caches.declaration.reads_nodes() {
             return Source::default();
         }
         self.source(NODE, "", || {
-            self.world.nodes.select(|_, _| true).into_iter().map(|(_, node)| (*node).clone()).collect()
+            self.caches.nodes.select(|_, _| true).into_iter().map(|(_, node)| (*node).clone()).collect()
         })
     }
 
     /// What describes the cluster, as far as it is there. That its definition is not installed is no failure.
     fn foreign(&self) -> BTreeMap<String, Source<Value>> {
         let seen = |(kind, name): (Kind, &str)| {
-            let object = match self.board.covering(kind, "") {
+            let object = match self.watch_statuses.covering(kind, "") {
                 Some(State::Failing(why)) if why.reason == Reason::CrdMissing => return None,
                 Some(State::Failing(why)) => Source::Unavailable(why),
-                _ => Source::Known((*self.world.foreign.get(&kind)?.get(&Key::new("", name))?).clone()),
+                _ => Source::Known((*self.caches.foreign.get(&kind)?.get(&Key::new("", name))?).clone()),
             };
             Some((foreign_key(kind, name), object))
         };
-        self.world.declaration.foreign().filter_map(seen).collect()
+        self.caches.declaration.foreign().filter_map(seen).collect()
     }
 
     /// Specs of resources that others name, in a namespace.
@@ -145,12 +145,12 @@ impl<C: Component> Observer<C> {
             };
             (kind.kind.to_owned(), self.source(*kind, namespace, all))
         };
-        self.world.specs.iter().map(seen).collect()
+        self.caches.specs.iter().map(seen).collect()
     }
 
     /// What the cache holds, unless its watch is known not to work.
     fn source<T>(&self, kind: Kind, namespace: &str, cached: impl FnOnce() -> T) -> Source<T> {
-        match self.board.covering(kind, namespace) {
+        match self.watch_statuses.covering(kind, namespace) {
             Some(State::Failing(why)) => Source::Unavailable(why),
             _ => Source::Known(cached()),
         }
@@ -165,7 +165,7 @@ impl<C: Component> Observer<C> {
             else {
                 continue;
             };
-            let why = match self.board.covering(dependency.kind, &namespace) {
+            let why = match self.watch_statuses.covering(dependency.kind, &namespace) {
                 Some(State::Synced | State::Pending) => continue,
                 Some(State::Failing(why)) => why,
                 None => Unavailable {
@@ -179,7 +179,7 @@ impl<C: Component> Observer<C> {
     }
 
     fn siblings(&self, key: &Key) -> Vec<C::Cr> {
-        let others = self.world.primaries.select(|other, _| other != key);
+        let others = self.caches.primaries.select(|other, _| other != key);
         others
             .into_iter()
             .filter_map(|(_, primary)| match &*primary {
@@ -207,7 +207,7 @@ impl<C: Component> Observer<C> {
         referred.extend(maps.iter().map(|key| (CONFIG_MAP, key.clone())));
         // A provider's Secret changes together with the hash in its status, which wakes us.
         secrets.extend(self.connection_secrets(home, observed, &provide_secrets));
-        self.world.inputs.refer(key, referred);
+        self.caches.inputs.refer(key, referred);
         for secret in secrets {
             if let Some(data) = self.secret(&secret).await? {
                 observed.secrets.insert(snapshot_key(home, &secret.namespace, &secret.name), data);
@@ -223,7 +223,7 @@ impl<C: Component> Observer<C> {
 
     /// Connection Secrets of peers of these kinds, as far as they are in namespaces this operator works in.
     fn connection_secrets(&self, home: &str, observed: &Observed<C::Cr>, kinds: &HashSet<&str>) -> Vec<Key> {
-        let wanted = |namespace: &str| namespace == home || self.world.scope.contains(namespace);
+        let wanted = |namespace: &str| namespace == home || self.caches.scope.contains(namespace);
         let of_kinds = observed.peers.iter().filter(|(kind, _)| kinds.contains(kind.as_str()));
         let peers = of_kinds.filter_map(|(_, peers)| peers.known().ok()).flatten();
         peers
@@ -252,7 +252,7 @@ impl<C: Component> Observer<C> {
     }
 
     async fn read_facts(&self, observed: &mut Observed<C::Cr>) -> Result<(), RequestError> {
-        for read in &self.world.declaration.reads {
+        for read in &self.caches.declaration.reads {
             let Read::Fact { namespace, name, .. } = read else { continue };
             match self.config_map(&Key::new(*namespace, *name)).await {
                 Ok(Some(data)) => {

@@ -14,6 +14,7 @@ use crate::{
     agents::{Agents, Round},
     apply::Applier,
     arguments::{Arguments, LogFormat},
+    caches::Caches,
     client,
     controller::Controller,
     drainer::Drainer,
@@ -31,8 +32,7 @@ use crate::{
     status::StatusWriter,
     step::Stepper,
     view::View,
-    watch::{Board, Context, Discovery},
-    world::World,
+    watch::{Context, Discovery, WatchStatuses},
 };
 
 /// A connection that stays silent this long is dead: the API server sends a bookmark on a watch about every minute.
@@ -155,7 +155,7 @@ struct Process {
     events: Arc<Events>,
     discovery: Discovery,
     /// What is known of watches, by component.
-    boards: Arc<Vec<Arc<Board>>>,
+    all_statuses: Arc<Vec<Arc<WatchStatuses>>>,
     stop: CancellationToken,
 }
 
@@ -206,7 +206,7 @@ async fn run_all(
         evicting,
         permit,
         metrics: metrics.clone(),
-        boards: Arc::new(declarations.iter().map(|_| Arc::default()).collect()),
+        all_statuses: Arc::new(declarations.iter().map(|_| Arc::default()).collect()),
         stop: stop.clone(),
     };
     let started = parts.iter().zip(&declarations).enumerate();
@@ -235,11 +235,11 @@ async fn run_all(
 fn start<C: Component>(process: &Process, index: usize, declaration: &Declaration) -> Started {
     let Process { arguments, operator, plain, guarded, permit, metrics, events, .. } = process;
     let operator = *operator;
-    let board = process.boards[index].clone();
-    let health = Arc::new(Health::new(board.clone(), declaration.primary));
-    let world = Arc::new(World::<C::Cr>::new::<C>(arguments.scope(), board.clone()));
+    let watch_statuses = process.all_statuses[index].clone();
+    let health = Arc::new(Health::new(watch_statuses.clone(), declaration.primary));
+    let caches = Arc::new(Caches::<C::Cr>::new::<C>(arguments.scope(), watch_statuses.clone()));
     let agents = Arc::new(Agents::default());
-    let versions = world.authorities.clone();
+    let versions = caches.authorities.clone();
     let authorities = Arc::new(Authorities::new(guarded.clone(), operator, versions, events.clone()));
     let (sender, triggers) = mpsc::unbounded_channel();
     let proxy = arguments.config_api_proxy.clone().filter(|proxy| !proxy.is_empty());
@@ -247,7 +247,7 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
     let registrar =
         Arc::new(Registrar::new(authorities.clone(), permit.clone(), sender.clone(), metrics.clone(), proxy));
     let view = View {
-        world: world.clone(),
+        caches: caches.clone(),
         agents: agents.clone(),
         authorities: authorities.clone(),
         registrar: registrar.clone(),
@@ -255,18 +255,18 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
     };
 
     let context = Context {
-        board: board.clone(),
-        boards: process.boards.clone(),
+        watch_statuses: watch_statuses.clone(),
+        all_statuses: process.all_statuses.clone(),
         discovery: process.discovery.clone(),
         metrics: metrics.clone(),
     };
-    let watches = world.watch(plain, &context, &sender);
+    let watches = caches.watch(plain, &context, &sender);
 
     let mut tasks = JoinSet::new();
     if declaration.calls_agents {
         let cluster_domain = arguments.cluster_domain.clone();
         let signer = Signer::<C> {
-            world: world.clone(),
+            caches: caches.clone(),
             authorities: authorities.clone(),
             client: guarded.clone(),
             events: events.clone(),
@@ -274,7 +274,7 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
         };
         tasks.spawn(signer.run());
         let round = Round::<C> {
-            world: world.clone(),
+            caches: caches.clone(),
             authorities: authorities.clone(),
             permit: permit.clone(),
             triggers: sender.clone(),
@@ -286,8 +286,8 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
     let applier = Arc::new(Applier::new(guarded.clone(), operator, metrics.clone()));
     let reconciler = Arc::new(Reconciler::<C> {
         observer: Observer {
-            world: world.clone(),
-            board: board.clone(),
+            caches: caches.clone(),
+            watch_statuses: watch_statuses.clone(),
             applier: applier.clone(),
             client: guarded.clone(),
             agents: agents.clone(),
@@ -310,9 +310,10 @@ fn start<C: Component>(process: &Process, index: usize, declaration: &Declaratio
         finalizer: Finalizer::new(guarded.clone(), declaration),
         events: events.clone(),
         metrics: metrics.clone(),
-        world,
+        caches,
     });
-    let controller = Controller { reconciler, triggers, permit: permit.clone(), board, health: health.clone() };
+    let controller =
+        Controller { reconciler, triggers, permit: permit.clone(), watch_statuses, health: health.clone() };
     let stop = process.stop.clone();
     let work = async move {
         controller.run(stop).await;

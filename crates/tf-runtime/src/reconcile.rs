@@ -25,6 +25,7 @@ use tf_plan::{
 use self::{objects::with_answers, refused::Refused, reporting::is_recorded};
 use crate::{
     apply::{Applier, ApplyError},
+    caches::Caches,
     drainer::{self, Drainer},
     error::RequestError,
     events::Events,
@@ -40,7 +41,6 @@ use crate::{
     status::{Known, StatusError, StatusWriter, Target},
     step::{Stepper, Taken},
     watch::Primary,
-    world::World,
 };
 
 /// A pass may take this long; then it is given up and said so.
@@ -75,7 +75,7 @@ impl Next {
 /// Everything a pass needs.
 pub struct Reconciler<C: Component> {
     /// Caches.
-    pub world: Arc<World<C::Cr>>,
+    pub caches: Arc<Caches<C::Cr>>,
     /// Takes snapshots.
     pub observer: Observer<C>,
     /// Applies objects.
@@ -162,7 +162,7 @@ impl<C: Component> Reconciler<C> {
     /// Looks at one resource. `failures` are its failed passes in a row.
     pub async fn reconcile(&self, key: &Key, failures: u32) -> Next {
         let begun = tokio::time::Instant::now();
-        let Some(primary) = self.world.primaries.get(key) else { return Next::Rest };
+        let Some(primary) = self.caches.primaries.get(key) else { return Next::Rest };
         let pass = async {
             match &*primary {
                 Primary::Valid(cr) => self.pass(key, cr, failures).await,
@@ -231,7 +231,7 @@ impl<C: Component> Reconciler<C> {
                 for news in plan.news.iter().filter(|_| !subject.cr.paused()) {
                     self.events.told(&*subject.cr, news).await;
                 }
-                if self.world.declaration.calls_agents && !subject.cr.paused() {
+                if self.caches.declaration.calls_agents && !subject.cr.paused() {
                     match self.authorities.ensure(&*subject.cr, &observed.agents).await {
                         Err(failure @ AuthorityFailure::Awaited(..)) => {
                             let not_ready = NotReady::waiting(failure.reason(), failure.to_string());
@@ -330,7 +330,7 @@ impl<C: Component> Reconciler<C> {
 
     /// Has the controllers of workloads try again whose pods the API server refuses. Whether there are any.
     async fn try_again(&self, subject: &Subject<'_, C::Cr>, observed: &Observed<C::Cr>) -> Result<bool, RequestError> {
-        let Some(kind) = self.world.declaration.workload_kinds().next().filter(|_| !subject.cr.paused()) else {
+        let Some(kind) = self.caches.declaration.workload_kinds().next().filter(|_| !subject.cr.paused()) else {
             return Ok(false);
         };
         self.refused.try_again(kind, &subject.key.namespace, observed.workloads.values()).await
@@ -338,7 +338,7 @@ impl<C: Component> Reconciler<C> {
 
     /// Takes a step and those beside it, and publishes one event for all.
     async fn step(&self, subject: &Subject<'_, C::Cr>, step: &Step, beside: &[Step]) -> Result<Taken, PassError> {
-        self.world.forget_deleted();
+        self.caches.forget_deleted();
         let taken = self.take(subject, step).await?;
         match &taken {
             Taken::Done => self.events.stepped(&*subject.cr, step, beside.len()).await,
@@ -354,7 +354,7 @@ impl<C: Component> Reconciler<C> {
     async fn take(&self, subject: &Subject<'_, C::Cr>, step: &Step) -> Result<Taken, PassError> {
         let taken = self.stepper.take(subject.key, step).await?;
         if let (Step::Restart(target), Taken::Done) = (step, &taken) {
-            self.world.was_deleted(&target.uid);
+            self.caches.was_deleted(&target.uid);
         }
         Ok(taken)
     }

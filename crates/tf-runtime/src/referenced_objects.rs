@@ -11,7 +11,7 @@ use std::{
 use tf_plan::object::Kind;
 use tokio::sync::mpsc;
 
-use crate::{object::Key, watch::Sink, world::Trigger};
+use crate::{caches::Trigger, object::Key, watch::Sink};
 
 /// Which resource refers to which objects.
 #[derive(Debug, Default)]

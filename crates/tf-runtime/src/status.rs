@@ -16,9 +16,9 @@ use tf_plan::{
 use tokio::time::Instant;
 
 use crate::{
+    caches::dynamic,
     error::RequestError,
     object::{Key, LAG, resource_version},
-    world::dynamic,
 };
 
 /// Least time between two writes that only report progress.

@@ -10,19 +10,19 @@ use tf_plan::observed::Pod;
 
 use crate::{
     agents::Agents,
+    caches::Caches,
     identity::Authorities,
     leader::Permit,
     metrics::{Facts, Snapshot},
     object::Key,
     registration::Registrar,
     watch::Primary,
-    world::World,
 };
 
 /// Where all of it comes from.
 pub struct View<Cr> {
     /// Resources and pods.
-    pub world: Arc<World<Cr>>,
+    pub caches: Arc<Caches<Cr>>,
     /// What agents say.
     pub agents: Arc<Agents>,
     /// Who signs.
@@ -37,7 +37,7 @@ impl<Cr: Managed> View<Cr> {
     /// What is known of the resources; none if another process leads, whose word counts.
     pub fn snapshot(&self) -> Option<Snapshot> {
         self.permit.until()?;
-        let resources = self.world.primaries.select(|_, _| true).into_iter();
+        let resources = self.caches.primaries.select(|_, _| true).into_iter();
         let resources = resources.map(|(key, primary)| {
             let facts = match &*primary {
                 Primary::Valid(cr) => self.facts(&key, cr),
@@ -56,10 +56,10 @@ impl<Cr: Managed> View<Cr> {
         let mut facts = Facts::of(cr.contract());
         facts.repair_late = cr.upkeep_by().map(|moment| moment.0);
         facts.unregistered = self.registrar.missing(key);
-        if !self.world.declaration.calls_agents || cr.meta().deletion_timestamp.is_some() {
+        if !self.caches.declaration.calls_agents || cr.meta().deletion_timestamp.is_some() {
             return facts;
         }
-        let pods = self.world.pods_of(key);
+        let pods = self.caches.pods_of(key);
         facts.agents = Some(self.agents.answers(key));
         (facts.certificate_end, facts.certificate_late) =
             dates(&pods, |pod| self.agents.heard(&pod.uid)?.status().cloned());

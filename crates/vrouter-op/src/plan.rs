@@ -49,7 +49,7 @@ use crate::{
     groups::{self, Group},
     launch,
     parameters::{self, Name, Parameters, Secret},
-    pods::{self, Ingredients, Pods},
+    pods::{self, PodInputs, Pods},
     profiles, registration, removal,
     services::{self, Services},
     strategy, taint,
@@ -120,7 +120,7 @@ fn complete(
     let variables = identity.object_name("env");
     let cni_map = fit(&format!("{}-cni-config", identity.name), 63);
     let pods_with = |parameters: &Parameters, variables: &str| {
-        Ingredients {
+        PodInputs {
             cr,
             identity: &identity,
             containers: &selection.containers,
@@ -184,7 +184,7 @@ fn complete(
     if let Some(parameters) = sets.first() {
         registration::complete(
             &mut plan,
-            &registration::World { cr, observed, groups: &groups, parameters, sets: &sets, services },
+            &registration::Inputs { cr, observed, groups: &groups, parameters, sets: &sets, services },
         )?;
     }
     plan.ignored = world.ignored(selection.ignored, &sets, &daemons);

@@ -183,7 +183,7 @@ impl Pods {
 }
 
 /// What the pods are made of.
-pub struct Ingredients<'a> {
+pub struct PodInputs<'a> {
     /// The resource.
     pub cr: &'a Vrouter,
     /// Its identity.
@@ -206,7 +206,7 @@ pub struct Ingredients<'a> {
     pub agent_port: Port,
 }
 
-impl Ingredients<'_> {
+impl PodInputs<'_> {
     /// Puts the pods together.
     ///
     /// # Errors

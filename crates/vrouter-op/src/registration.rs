@@ -43,7 +43,7 @@ const HOSTNAME: &str = "VROUTER_HOSTNAME";
 const ADDRESS: &str = "VROUTER_COMPUTE_NODE_ADDRESS";
 
 /// What agents are registered from.
-pub struct World<'a> {
+pub struct Inputs<'a> {
     /// The resource.
     pub cr: &'a Vrouter,
     /// The snapshot.
@@ -70,7 +70,7 @@ struct Agents {
 ///
 /// # Errors
 /// When the spec says what cannot be.
-pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
+pub fn complete(plan: &mut Plan, world: &Inputs<'_>) -> Result<(), NotReady> {
     let Some(connection) = world.connection(plan)? else { return Ok(()) };
     let (nodes, pods) = match (world.observed.nodes.known(), world.observed.pods.known()) {
         (Ok(nodes), Ok(pods)) => (nodes, pods),
@@ -100,7 +100,7 @@ pub fn complete(plan: &mut Plan, world: &World<'_>) -> Result<(), NotReady> {
     Ok(())
 }
 
-impl World<'_> {
+impl Inputs<'_> {
     /// Where the API is; none where nobody asks for one.
     fn connection(&self, plan: &Plan) -> Result<Option<Connection>, NotReady> {
         let nodes = self.services.config_hosts(self.parameters);

@@ -11,8 +11,8 @@ use tf_api::{
 };
 
 use crate::{
-    modes::{self, Seen},
-    observe::Sight,
+    modes::{self, Observation},
+    observe::ClusterState,
 };
 
 /// The mode that the spec asks for.
@@ -36,8 +36,8 @@ pub fn founded(wanted: CertificatesMode) -> CertificatesMode {
 pub fn next(
     recorded: Modes<CertificatesMode>,
     wanted: CertificatesMode,
-    seen: Seen,
-    sight: &Sight<'_>,
+    seen: Observation,
+    sight: &ClusterState<'_>,
 ) -> Modes<CertificatesMode> {
     if recorded.mode != CertificatesMode::HostTrusted {
         return modes::next(recorded, wanted, seen);
@@ -46,7 +46,7 @@ pub fn next(
     let is_good = |files: &HostFiles| files.not_after.is_some() && files.problem.is_none();
     let current = seen.current && said().flatten().all(|files| !files.shown);
     let whole = seen.whole && said().all(|files| files.is_some_and(is_good));
-    modes::next(recorded, wanted, Seen { current, whole })
+    modes::next(recorded, wanted, Observation { current, whole })
 }
 
 /// What is not as wanted yet, for people.

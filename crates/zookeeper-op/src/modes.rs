@@ -25,7 +25,7 @@ impl Mode for CertificatesMode {
 
 /// What is seen of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct Observation {
     /// Each of them runs with what it is configured for, in the words of its agent.
     pub current: bool,
     /// The quorum lacks nobody.
@@ -33,7 +33,7 @@ pub struct Seen {
 }
 
 /// The modes to record before members are configured for the first of them.
-pub fn next<M: Mode>(recorded: Modes<M>, wanted: M, seen: Seen) -> Modes<M> {
+pub fn next<M: Mode>(recorded: Modes<M>, wanted: M, seen: Observation) -> Modes<M> {
     let Modes { mode, from } = recorded;
     // Nobody runs in the former one any more.
     let from = from.filter(|_| !seen.current);
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    const CONTENT: Seen = Seen { current: true, whole: true };
+    const CONTENT: Observation = Observation { current: true, whole: true };
 
     /// Modes that three members run in, and what the operator recorded.
     #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_wish_that_is_taken_back_halfway_leads_back_from_there() {
         let modes = Modes { mode: Preferred, from: Some(Accepted) };
-        let lagging = Seen { current: false, whole: false };
+        let lagging = Observation { current: false, whole: false };
         assert_eq!(next(modes, Required, lagging), modes);
         let back = Modes { mode: Accepted, from: Some(Preferred) };
         assert_eq!(next(modes, Plain, lagging), back);
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn what_is_broken_gets_no_more_tls_and_may_get_less() {
         let [modes, broken] = [Modes { mode: Preferred, from: None }, Modes { mode: Accepted, from: Some(Preferred) }];
-        let seen = Seen { current: true, whole: false };
+        let seen = Observation { current: true, whole: false };
         assert_eq!(next(modes, Required, seen), modes);
         assert_eq!(next(modes, Plain, seen), broken);
-        let nobody_knows = Seen { current: false, whole: true };
+        let nobody_knows = Observation { current: false, whole: true };
         assert_eq!(next(modes, Plain, nobody_knows), modes);
     }
 
@@ -153,7 +153,7 @@ mod tests {
                     // It was told to, or its pod was made anew.
                     ensemble.members[member] = ensemble.modes.mode;
                 }
-                let seen = Seen { current: answers && ensemble.runs(), whole };
+                let seen = Observation { current: answers && ensemble.runs(), whole };
                 ensemble.modes = next(ensemble.modes, wanted, seen);
                 let Modes { mode, from } = ensemble.modes;
                 prop_assert!(from.is_none_or(|from| from != mode && neighbour(from, mode) == mode));

@@ -15,11 +15,11 @@ use tf_plan::{
 
 use crate::{
     config,
-    membership::{Place, PodSlot, Situation},
+    membership::{Inputs, Place, PodSlot},
 };
 
 /// Members, pods and nodes as they were seen.
-pub struct Sight<'a> {
+pub struct ClusterState<'a> {
     /// How much is known.
     pub clarity: AgentCoverage,
     /// Pods of the ensemble, with what their agents say.
@@ -34,7 +34,7 @@ pub struct Sight<'a> {
     foreign: BTreeMap<u32, bool>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> ClusterState<'a> {
     /// Looks at a snapshot of an ensemble with these members.
     pub fn of(
         cr: &'a Zookeeper,
@@ -118,8 +118,8 @@ impl<'a> Sight<'a> {
     }
 
     /// What the decision rests on, with these pods.
-    pub fn situation<'b>(&'b self, slots: &'b [PodSlot]) -> Situation<'b> {
-        Situation {
+    pub fn inputs<'b>(&'b self, slots: &'b [PodSlot]) -> Inputs<'b> {
+        Inputs {
             wanted: self.wanted,
             plain_clients: self.plain_clients,
             places: &self.places,

@@ -36,8 +36,8 @@ use tf_plan::{
 use crate::{
     OPERATOR, certificates, config, conflicts,
     membership::{Decision, Quorum, decide},
-    modes::{self, Seen},
-    observe::{self, Sight},
+    modes::{self, Observation},
+    observe::{self, ClusterState},
     ports, procedure, quorum_tls,
 };
 
@@ -91,7 +91,7 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
         takeover::finds_data(cr.spec.common_configuration.storage.as_ref(), usual, LEGACY_DIRECTORY)?;
     }
     let recorded = ensemble.recorded.clone();
-    let sight = Sight::of(cr, observed, RULE, &recorded);
+    let sight = ClusterState::of(cr, observed, RULE, &recorded);
     let decided = decided(&sight).filter(|_| !ensemble.is_asleep());
     if let Some(decision) = &decided {
         ensemble.membership = membership(cr, &sight, decision);
@@ -175,12 +175,12 @@ fn changing(cr: &Zookeeper) -> Option<String> {
 }
 
 /// What is to be done about the members; none while the kubelet's word is all there is, or they are being founded.
-fn decided(sight: &Sight<'_>) -> Option<Decision> {
+fn decided(sight: &ClusterState<'_>) -> Option<Decision> {
     let is_known = sight.clarity == AgentCoverage::Complete && sight.is_founded();
-    is_known.then(|| decide(&sight.situation(&sight.slots(|_| None))))
+    is_known.then(|| decide(&sight.inputs(&sight.slots(|_| None))))
 }
 
-fn membership(cr: &Zookeeper, sight: &Sight<'_>, decision: &Decision) -> Membership {
+fn membership(cr: &Zookeeper, sight: &ClusterState<'_>, decision: &Decision) -> Membership {
     Membership {
         members: decision.members.clone(),
         wanted: sight.wanted() as i32,
@@ -190,7 +190,7 @@ fn membership(cr: &Zookeeper, sight: &Sight<'_>, decision: &Decision) -> Members
 }
 
 /// The members as they are: nobody can be asked whether they could be others.
-fn kept(cr: &Zookeeper, sight: &Sight<'_>, membership: Membership) -> Membership {
+fn kept(cr: &Zookeeper, sight: &ClusterState<'_>, membership: Membership) -> Membership {
     let replicas = cr.spec.common_configuration.replicas;
     let (members, matching) = (membership.members.len(), sight.matching());
     let unused = || {
@@ -244,7 +244,7 @@ fn files(
 /// How the servers shall speak with each other now, and with which certificates. Founders begin with TLS if it is wanted: their
 /// servers wait for certificates.
 fn next_modes(
-    sight: &Sight<'_>,
+    sight: &ClusterState<'_>,
     cr: &Zookeeper,
     quorum: Option<&Quorum>,
     contents: impl Fn(QuorumTlsMode, CertificatesMode) -> Result<BTreeMap<String, ContentHash>, NotReady>,
@@ -257,7 +257,7 @@ fn next_modes(
     let recorded = (quorum_tls::recorded(cr), certificates::recorded(cr));
     let current = sight.reports.all_run(DAEMON, &contents(recorded.0.mode, recorded.1.mode)?);
     let whole = quorum.is_some_and(|quorum| quorum.fragile.is_none());
-    let seen = Seen { current, whole };
+    let seen = Observation { current, whole };
     Ok((modes::next(recorded.0, tls, seen), certificates::next(recorded.1, source, seen, sight)))
 }
 

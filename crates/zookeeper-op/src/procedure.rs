@@ -29,7 +29,7 @@ use tf_plan::{
 use crate::{
     certificates, config,
     membership::{self, Decision, Quorum, decide},
-    observe::Sight,
+    observe::ClusterState,
     plan::DAEMON,
     quorum_tls,
 };
@@ -44,7 +44,7 @@ pub struct Subject<'a> {
     /// The snapshot.
     pub observed: &'a Observed<Zookeeper>,
     /// What was seen of the members.
-    pub sight: &'a Sight<'a>,
+    pub sight: &'a ClusterState<'a>,
     /// The configuration of the member on each node.
     pub contents: BTreeMap<String, ContentHash>,
     /// What is to be done about the members, but for pods that are not up to date; none where it cannot be told.
@@ -92,7 +92,7 @@ fn with_pods(plan: &Plan, subject: &Subject<'_>) -> Decision {
     let (workload, template) = plan.workload();
     let live = observed.workloads.get(workload);
     let slots = sight.slots(|pod| sight.reports.change(pod, DAEMON, live, template, contents));
-    decide(&sight.situation(&slots))
+    decide(&sight.inputs(&slots))
 }
 
 fn carried_out(step: &membership::Step, decision: &Decision, subject: &Subject<'_>) -> Option<step::Step> {
@@ -154,7 +154,7 @@ fn joined(parts: &[String]) -> Option<String> {
 }
 
 /// Too few nodes heal when nodes come; members that do not serve, when they do.
-fn held_reason(sight: &Sight<'_>) -> Reason {
+fn held_reason(sight: &ClusterState<'_>) -> Reason {
     if sight.matching() < sight.wanted() { Reason::NoMatchingNodes } else { Reason::ReplicasUnavailable }
 }
 

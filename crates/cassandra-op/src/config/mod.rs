@@ -30,7 +30,7 @@ use tf_config_files::{EnvFile, Ini, Settings as _, Unrepresentable};
 use tf_plan::component::Agents;
 
 pub use jvm::thrift;
-pub use yaml::{Door, Ring};
+pub use yaml::{ClientListener, Ring};
 
 use crate::login;
 

@@ -30,7 +30,7 @@ pub struct Ring<'a> {
 
 /// Whom a server lets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum ClientListener {
     /// Clients.
     Clients,
     /// Its agent alone, by the loopback address and the certificate of a member, and without a password: none is known yet.
@@ -48,9 +48,15 @@ impl Ring<'_> {
     ///
     /// # Errors
     /// When a value cannot be expressed in the file.
-    pub fn yaml(&self, file: &str, address: &str, seeds: &[&str], door: Door) -> Result<String, Unrepresentable> {
+    pub fn yaml(
+        &self,
+        file: &str,
+        address: &str,
+        seeds: &[&str],
+        listener: ClientListener,
+    ) -> Result<String, Unrepresentable> {
         let spec = self.spec;
-        let is_private = door == Door::Agent;
+        let is_private = listener == ClientListener::Agent;
         let tuning = &spec.cassandra_parameters;
         yaml::render(
             file,
@@ -210,11 +216,11 @@ mod tests {
             truststore_password: "trust",
             asks: false,
         };
-        read(&ring, address, seeds, Door::Clients)
+        read(&ring, address, seeds, ClientListener::Clients)
     }
 
-    fn read(ring: &Ring<'_>, address: &str, seeds: &[&str], door: Door) -> Value {
-        serde_saphyr::from_str(&ring.yaml("cassandra.yaml", address, seeds, door).unwrap()).unwrap()
+    fn read(ring: &Ring<'_>, address: &str, seeds: &[&str], listener: ClientListener) -> Value {
+        serde_saphyr::from_str(&ring.yaml("cassandra.yaml", address, seeds, listener).unwrap()).unwrap()
     }
 
     #[test]
@@ -222,15 +228,15 @@ mod tests {
         let spec = CassandraConfiguration::default();
         let ring =
             Ring { cluster_name: "c", spec: &spec, keystore_password: "k", truststore_password: "t", asks: true };
-        let facts = |door| {
-            let file = read(&ring, "10.0.0.1", &["10.0.0.1"], door);
+        let facts = |listener| {
+            let file = read(&ring, "10.0.0.1", &["10.0.0.1"], listener);
             let mutual = file["client_encryption_options"]["require_client_auth"].clone();
             [file["authenticator"].clone(), file["rpc_address"].clone(), mutual, file["broadcast_rpc_address"].clone()]
         };
         let clients = [json!("PasswordAuthenticator"), json!("10.0.0.1"), json!(false), json!("10.0.0.1")];
-        assert_eq!(facts(Door::Clients), clients);
+        assert_eq!(facts(ClientListener::Clients), clients);
         let agent = [json!("AllowAllAuthenticator"), json!("127.0.0.1"), json!(true), json!("10.0.0.1")];
-        assert_eq!(facts(Door::Agent), agent);
+        assert_eq!(facts(ClientListener::Agent), agent);
     }
 
     #[test]
@@ -243,7 +249,7 @@ mod tests {
             truststore_password: "trust",
             asks: false,
         };
-        let file = |seeds: &[&str]| ring.yaml("cassandra.yaml", "fd00::3", seeds, Door::Clients).unwrap();
+        let file = |seeds: &[&str]| ring.yaml("cassandra.yaml", "fd00::3", seeds, ClientListener::Clients).unwrap();
         let (one, three) = (file(&["fd00::1"]), file(&["fd00::1", "fd00::2", "fd00::3"]));
         assert_eq!(one.lines().count(), three.lines().count());
         for (one, three) in one.lines().zip(three.lines()).filter(|(one, three)| one != three) {
@@ -298,7 +304,7 @@ mod tests {
         let spec = CassandraConfiguration::default();
         let (keystore_password, truststore_password) = ("secret😀", "t");
         let ring = Ring { cluster_name: "c", spec: &spec, keystore_password, truststore_password, asks: false };
-        let refused = ring.yaml("cassandra.yaml", "10.0.0.1", &["10.0.0.1"], Door::Clients);
+        let refused = ring.yaml("cassandra.yaml", "10.0.0.1", &["10.0.0.1"], ClientListener::Clients);
         let refused = refused.err().unwrap().to_string();
         assert!(refused.contains("keystore_password") && !refused.contains("secret"), "{refused}");
     }

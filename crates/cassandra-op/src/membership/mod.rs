@@ -33,12 +33,12 @@ use tf_plan::{
 };
 
 pub use self::view::LEAVING;
-use self::view::{Seen, View};
+use self::view::{MemberState, RingState};
 use crate::procedure;
 
 /// Everything the decision rests on.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct Inputs<'a> {
     /// Who is wanted, who is there, and where there is room.
     pub capacity: Capacity<'a>,
     /// What the status keeps of them.
@@ -53,7 +53,7 @@ pub struct Situation<'a> {
     pub now: Timestamp,
 }
 
-impl Situation<'_> {
+impl Inputs<'_> {
     /// What is not as it should be, but for some members.
     fn fragile(&self, without: &[&MemberStatus]) -> Option<String> {
         procedure::fragile(self.capacity.members, self.reports, without)
@@ -61,12 +61,12 @@ impl Situation<'_> {
 }
 
 /// Decides.
-pub fn decide(situation: &Situation<'_>) -> Decision {
-    let decision = due(situation);
-    let is_idle = decision.step.is_none() && decision.record == *situation.record;
-    match procedure::routine(situation.capacity.members, situation.reports).filter(|_| !is_idle) {
-        None => decision.explained(situation.record),
-        waits => Decision { record: situation.record.clone(), step: None, waits },
+pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    let decision = due(inputs);
+    let is_idle = decision.step.is_none() && decision.record == *inputs.record;
+    match procedure::routine(inputs.capacity.members, inputs.reports).filter(|_| !is_idle) {
+        None => decision.explained(inputs.record),
+        waits => Decision { record: inputs.record.clone(), step: None, waits },
     }
 }
 
@@ -76,11 +76,11 @@ pub fn again(members: &[MemberStatus], reports: &Reports<'_>, now: Timestamp) ->
     answering.iter().filter_map(|(_, facts)| replication::pause(facts, now)?.try_into().ok()).min()
 }
 
-fn due(situation: &Situation<'_>) -> Decision {
-    let view = View::of(situation);
-    let members = situation.capacity.members;
-    let record = situation.record.clone();
-    let mut decision = Decision { record, waits: procedure::busy(members, situation.reports), ..Decision::default() };
+fn due(inputs: &Inputs<'_>) -> Decision {
+    let view = RingState::of(inputs);
+    let members = inputs.capacity.members;
+    let record = inputs.record.clone();
+    let mut decision = Decision { record, waits: procedure::busy(members, inputs.reports), ..Decision::default() };
     if decision.waits.is_some() {
         return decision;
     }
@@ -94,9 +94,9 @@ fn due(situation: &Situation<'_>) -> Decision {
         decision.record.leaving.push(outcast.member.id);
     } else if let Some(back) = view.all.iter().find(|seen| seen.has_left_before()) {
         decision.step = back.pod.map(|pod| Step::Restart(Target::of(pod, "it left the ring and is wanted again")));
-    } else if let Some(leaver) = view.all.iter().find(|seen| situation.capacity.is_one_too_many(seen.member)) {
+    } else if let Some(leaver) = view.all.iter().find(|seen| inputs.capacity.is_one_too_many(seen.member)) {
         shrink(leaver, &view, &mut decision);
-    } else if let Some(place) = situation.capacity.free_place().filter(|_| view.has_room()) {
+    } else if let Some(place) = inputs.capacity.free_place().filter(|_| view.has_room()) {
         grow(place, &view, &mut decision);
     } else if view.all_facts().is_some() {
         // One that does not tell for a moment is no change that goes on.
@@ -109,7 +109,7 @@ fn due(situation: &Situation<'_>) -> Decision {
 }
 
 /// Has a member begin anew that could not hand over what it holds, while no other one is away: it serves as long.
-fn retry(stuck: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+fn retry(stuck: &MemberState<'_>, view: &RingState<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = stuck.member;
     match view.torn_without(stuck) {
         Some(why) => {
@@ -123,7 +123,7 @@ fn retry(stuck: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 /// Has each row be on so many members. Gives back whether it is.
-fn replicate(count: usize, view: &View<'_>, decision: &mut Decision) -> bool {
+fn replicate(count: usize, view: &RingState<'_>, decision: &mut Decision) -> bool {
     match replication::next(count, view) {
         None => return true,
         Some(Ok(step)) => decision.step = Some(step),
@@ -132,19 +132,19 @@ fn replicate(count: usize, view: &View<'_>, decision: &mut Decision) -> bool {
     false
 }
 
-fn grow(place: &Node, view: &View<'_>, decision: &mut Decision) {
+fn grow(place: &Node, view: &RingState<'_>, decision: &mut Decision) {
     if !replicate(view.all.len(), view, decision) {
         return;
     }
     // Of another release than the others it could not join, and they would wait for it before they are brought up to date.
-    let situation = view.situation;
-    match situation.fragile(&[]).or_else(|| procedure::outdated(situation.image?, situation.reports)) {
+    let inputs = view.inputs;
+    match inputs.fragile(&[]).or_else(|| procedure::outdated(inputs.image?, inputs.reports)) {
         Some(why) => decision.waits = Some(format!("node {} is to join: {why}", place.name)),
         None => decision.record.add(place),
     }
 }
 
-fn shrink(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+fn shrink(leaver: &MemberState<'_>, view: &RingState<'_>, decision: &mut Decision) {
     if view.is_outside(leaver) && view.listed_by_others(leaver) == Some(false) && leaver.is_idle() {
         decision.record.leaving.push(leaver.member.id);
         return;
@@ -156,10 +156,10 @@ fn shrink(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 /// Marks a member, before anything is asked for.
-fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+fn mark(leaver: &MemberState<'_>, view: &RingState<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let runs = leaver.says().is_some();
-    let fragile = if runs { view.situation.fragile(&[]) } else { view.cannot_lose(leaver) };
+    let fragile = if runs { view.inputs.fragile(&[]) } else { view.cannot_lose(leaver) };
     match fragile {
         Some(why) => decision.waits = Some(format!("member {id} on node {node} is to leave: {why}")),
         None => decision.record.leaving.push(*id),
@@ -167,23 +167,23 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 /// Lets a member go that is marked: it leaves or is taken out, and is struck off when nobody has it in the ring any more.
-fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+fn release(leaver: &MemberState<'_>, view: &RingState<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let is_lost = view.is_lost(leaver);
-    let is_wanted = !is_lost && !view.situation.capacity.is_one_too_many(leaver.member);
+    let is_wanted = !is_lost && !view.inputs.capacity.is_one_too_many(leaver.member);
     let waits = match (view.listed_by_others(leaver), leaver.says()) {
         (None, None) => view.unclear(),
         // It may be about to join.
         (Some(false), None) if !leaver.is_idle() => "its server starts".to_owned(),
         (Some(false), None) => {
-            decision.waits = decision.record.strike_off(leaver.member, &view.situation.capacity).err();
+            decision.waits = decision.record.strike_off(leaver.member, &view.inputs.capacity).err();
             return;
         }
         // A client may have made a keyspace meanwhile that is to be on all of them.
         (_, Some(facts)) if is_wanted || facts.keyspaces.values().any(|factor| *factor as usize >= view.all.len()) => {
             return decision.record.unmark(*id);
         }
-        (_, Some(_)) => match (view.situation.fragile(&[]), leaver.pod) {
+        (_, Some(_)) => match (view.inputs.fragile(&[]), leaver.pod) {
             (None, Some(pod)) => {
                 decision.step = Some(procedure::ask(
                     pod,
@@ -213,7 +213,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 /// Has others take a member out of the ring, when what they hold is alike.
-fn take_out(lost: &Seen<'_>, view: &View<'_>) -> Result<Step, String> {
+fn take_out(lost: &MemberState<'_>, view: &RingState<'_>) -> Result<Step, String> {
     if let Some(why) = view.cannot_lose(lost) {
         return Err(why);
     }

@@ -27,12 +27,12 @@ use tf_plan::{
     step::{Request, Step, Target},
 };
 
-use self::view::{Seen, View};
+use self::view::{ClusterState, MemberState};
 use crate::{nodes::Node, procedure};
 
 /// Everything the decision rests on.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct Inputs<'a> {
     /// Who is wanted, who is there, and where there is room.
     pub capacity: Capacity<'a>,
     /// What the members are called, in the same order.
@@ -43,7 +43,7 @@ pub struct Situation<'a> {
     pub reports: &'a Reports<'a>,
 }
 
-impl<'a> Situation<'a> {
+impl<'a> Inputs<'a> {
     /// Members in the order they were recorded.
     fn members(&self) -> &'a [MemberStatus] {
         self.capacity.members
@@ -72,9 +72,9 @@ pub fn one_by_one(members: &mut Vec<MemberStatus>, recorded: &[MemberStatus], re
 }
 
 /// Decides.
-pub fn decide(situation: &Situation<'_>) -> Decision {
-    let view = View::of(situation);
-    let before = situation.record;
+pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    let view = ClusterState::of(inputs);
+    let before = inputs.record;
     let mut decision = Decision { record: before.clone(), ..Decision::default() };
     if let Some(leaver) = view.all.iter().find(|seen| before.is_leaving(seen.member.id)) {
         release(leaver, &view, &mut decision);
@@ -89,18 +89,18 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 }
 
 /// Who goes first: whoever has no node, then whoever cannot come back, then whoever is not wanted any more.
-fn next_to_go<'a, 'b>(view: &'b View<'a>) -> Option<&'b Seen<'a>> {
-    let goes = |seen: &&Seen<'_>| view.situation.capacity.goes(seen.member);
-    let homeless = view.all.iter().filter(goes).find(|seen| !view.situation.capacity.is_usable(&seen.member.node));
+fn next_to_go<'a, 'b>(view: &'b ClusterState<'a>) -> Option<&'b MemberState<'a>> {
+    let goes = |seen: &&MemberState<'_>| view.inputs.capacity.goes(seen.member);
+    let homeless = view.all.iter().filter(goes).find(|seen| !view.inputs.capacity.is_usable(&seen.member.node));
     let outcast = || view.all.iter().find(|seen| view.is_outcast(seen));
     homeless.or_else(outcast).or_else(|| view.all.iter().find(goes))
 }
 
 /// Marks a member, before anything is asked for.
-fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+fn mark(leaver: &MemberState<'_>, view: &ClusterState<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let runs = view.listed_by_others(leaver) == Some(true);
-    let gate = || view.situation.gate().filter(|_| runs);
+    let gate = || view.inputs.gate().filter(|_| runs);
     match view.fragile_without(leaver).or_else(gate) {
         Some(why) => decision.waits = Some(format!("member {id} on node {node} is to leave: {why}")),
         None => decision.record.leaving.push(*id),
@@ -108,17 +108,17 @@ fn mark(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 /// Lets a member go that is marked: it leaves, is forgotten, and is struck off, each when the one before is seen to be done.
-fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
+fn release(leaver: &MemberState<'_>, view: &ClusterState<'_>, decision: &mut Decision) {
     let MemberStatus { id, node, .. } = leaver.member;
     let fragile = view.fragile_without(leaver);
-    let is_wanted = !view.situation.capacity.goes(leaver.member);
+    let is_wanted = !view.inputs.capacity.goes(leaver.member);
     let stays = fragile.is_some() || is_wanted;
     let waits = match view.listed_by_others(leaver) {
         // It has lost what it had, and joins as who it is at any moment, maybe before it is told to be another one.
         None if is_wanted && leaver.has_nothing() => return decision.record.unmark(*id),
         // Its server is of no use to anybody any more.
         None => {
-            decision.waits = decision.record.strike_off(leaver.member, &view.situation.capacity).err();
+            decision.waits = decision.record.strike_off(leaver.member, &view.inputs.capacity).err();
             return;
         }
         Some(runs) if leaver.has_left() && (stays || runs && view.lacks_another(leaver)) => {
@@ -136,7 +136,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
             }
         },
         // One that has begun to leave serves nobody any more, and is asked again.
-        Some(true) => match (view.situation.gate().filter(|_| !leaver.has_left()), leaver.pod) {
+        Some(true) => match (view.inputs.gate().filter(|_| !leaver.has_left()), leaver.pod) {
             (Some(why), _) => {
                 // Others may have to go first.
                 decision.record.unmark(*id);
@@ -154,7 +154,7 @@ fn release(leaver: &Seen<'_>, view: &View<'_>, decision: &mut Decision) {
 }
 
 /// What puts a cluster in order beside who is wanted.
-fn mend(view: &View<'_>) -> Option<Step> {
+fn mend(view: &ClusterState<'_>) -> Option<Step> {
     let left = view.all.iter().filter(|seen| seen.has_left()).find_map(|seen| seen.pod);
     let missed = || view.all.iter().find(|seen| view.has_lost_data(seen) && view.fragile_without(seen).is_none());
     left.map(|pod| Step::Restart(Target::of(pod, "it left the cluster and is wanted")))
@@ -164,9 +164,9 @@ fn mend(view: &View<'_>) -> Option<Step> {
 }
 
 /// What a cluster that lacks nothing and that nobody is about to leave is completed by.
-fn complete(view: &View<'_>) -> Option<Step> {
-    let Situation { record, reports, .. } = view.situation;
-    let members = view.situation.members();
+fn complete(view: &ClusterState<'_>) -> Option<Step> {
+    let Inputs { record, reports, .. } = view.inputs;
+    let members = view.inputs.members();
     let is_whole = record.leaving.is_empty() && procedure::fragile(members, reports, &[]).is_none();
     let enable = || {
         let (pod, facts) = procedure::unflagged(members, reports)?;
@@ -177,7 +177,7 @@ fn complete(view: &View<'_>) -> Option<Step> {
 }
 
 /// Has a member hold quorum queues that are on too few.
-fn grow(view: &View<'_>) -> Option<Step> {
+fn grow(view: &ClusterState<'_>) -> Option<Step> {
     let (pod, queues) = view.all.iter().find_map(|seen| Some((seen.pod?, seen.lacks()?)))?;
     let why = format!("pod {} holds quorum queues that were on too few ({queues})", pod.name);
     Some(ask(pod, Membership::Grow, why))

@@ -7,7 +7,7 @@ use tf_agent_api::{
 use tf_api::contract::MemberStatus;
 use tf_plan::{observed::Pod, reports::pod_of, step::Step};
 
-use super::{Situation, ask};
+use super::{Inputs, ask};
 use crate::{
     nodes::Node,
     plan::CONTAINER,
@@ -16,7 +16,7 @@ use crate::{
 
 /// A member with what is known of it.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct MemberState<'a> {
     /// The member.
     pub member: &'a MemberStatus,
     /// Name of its Erlang node.
@@ -27,10 +27,10 @@ pub struct Seen<'a> {
     failed: bool,
 }
 
-impl<'a> Seen<'a> {
-    fn of(member: &'a MemberStatus, node: &Node, situation: &Situation<'a>) -> Self {
-        let pod = pod_of(member, situation.reports.pods);
-        let status = pod.and_then(|pod| situation.reports.of(pod));
+impl<'a> MemberState<'a> {
+    fn of(member: &'a MemberStatus, node: &Node, inputs: &Inputs<'a>) -> Self {
+        let pod = pod_of(member, inputs.reports.pods);
+        let status = pod.and_then(|pod| inputs.reports.of(pod));
         let state = status.and_then(|status| status.daemons.get(CONTAINER));
         Self {
             member,
@@ -74,33 +74,33 @@ impl<'a> Seen<'a> {
 }
 
 impl<'a> Absent<'a> {
-    fn of(seen: &'a Seen<'_>) -> Self {
+    fn of(seen: &'a MemberState<'_>) -> Self {
         Self { name: &seen.name, member: Some(seen.member.id) }
     }
 }
 
 /// The members and what they say of each other.
-pub struct View<'a> {
+pub struct ClusterState<'a> {
     /// What was observed.
-    pub situation: &'a Situation<'a>,
+    pub inputs: &'a Inputs<'a>,
     /// The members, in the order they were recorded.
-    pub all: Vec<Seen<'a>>,
+    pub all: Vec<MemberState<'a>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> ClusterState<'a> {
     /// Looks at a situation.
-    pub fn of(situation: &'a Situation<'a>) -> Self {
-        let pairs = situation.members().iter().zip(situation.nodes);
-        Self { situation, all: pairs.map(|(member, node)| Seen::of(member, node, situation)).collect() }
+    pub fn of(inputs: &'a Inputs<'a>) -> Self {
+        let pairs = inputs.members().iter().zip(inputs.nodes);
+        Self { inputs, all: pairs.map(|(member, node)| MemberState::of(member, node, inputs)).collect() }
     }
 
-    fn others(&self, seen: &Seen<'_>) -> impl Iterator<Item = &Seen<'a>> {
+    fn others(&self, seen: &MemberState<'_>) -> impl Iterator<Item = &MemberState<'a>> {
         let id = seen.member.id;
         self.all.iter().filter(move |other| other.member.id != id)
     }
 
     /// Whether a node is in the cluster as these have it, and if so, whether any of them sees it run.
-    fn listed<'b>(name: &str, by: impl Iterator<Item = &'b Seen<'a>>) -> Option<bool>
+    fn listed<'b>(name: &str, by: impl Iterator<Item = &'b MemberState<'a>>) -> Option<bool>
     where
         'a: 'b,
     {
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
     }
 
     /// The same of a member, as the others have it; its own word counts where there is no other.
-    pub fn listed_by_others(&self, seen: &Seen<'_>) -> Option<bool> {
+    pub fn listed_by_others(&self, seen: &MemberState<'_>) -> Option<bool> {
         if self.others(seen).all(|other| other.says().is_none()) {
             return Some(seen.says().is_some());
         }
@@ -116,8 +116,9 @@ impl<'a> View<'a> {
     }
 
     /// What is missing in the cluster besides this member and those that are of no use to it anyway, if anything is.
-    pub fn fragile_without(&self, without: &Seen<'_>) -> Option<String> {
-        let is_void = |other: &&Seen<'a>| self.is_lost(other) || self.has_lost_data(other) || self.is_outcast(other);
+    pub fn fragile_without(&self, without: &MemberState<'_>) -> Option<String> {
+        let is_void =
+            |other: &&MemberState<'a>| self.is_lost(other) || self.has_lost_data(other) || self.is_outcast(other);
         let (void, present): (Vec<_>, Vec<_>) = self.others(without).partition(is_void);
         if present.is_empty() {
             return Some("there is no other one; raise replicas first".to_owned());
@@ -128,33 +129,33 @@ impl<'a> View<'a> {
         let strays = self.strays().map(|name| Absent { name, member: None });
         let mut absents: Vec<Absent<'_>> = void.into_iter().map(Absent::of).chain(strays).collect();
         absents.push(Absent::of(without));
-        procedure::fragile(self.situation.members(), self.situation.reports, &absents)
+        procedure::fragile(self.inputs.members(), self.inputs.reports, &absents)
     }
 
     /// Whether anything is missing in the cluster besides this member, whatever it is.
-    pub fn lacks_another(&self, seen: &Seen<'_>) -> bool {
-        procedure::fragile(self.situation.members(), self.situation.reports, &[Absent::of(seen)]).is_some()
+    pub fn lacks_another(&self, seen: &MemberState<'_>) -> bool {
+        procedure::fragile(self.inputs.members(), self.inputs.reports, &[Absent::of(seen)]).is_some()
     }
 
     /// Whether a member's node is gone, and its pod with it.
-    fn is_lost(&self, seen: &Seen<'_>) -> bool {
-        seen.pod.is_none() && !self.situation.capacity.is_usable(&seen.member.node)
+    fn is_lost(&self, seen: &MemberState<'_>) -> bool {
+        seen.pod.is_none() && !self.inputs.capacity.is_usable(&seen.member.node)
     }
 
     /// Whether a member's server does not start, has no data, and is in the cluster as the others have it.
-    pub fn has_lost_data(&self, seen: &Seen<'_>) -> bool {
+    pub fn has_lost_data(&self, seen: &MemberState<'_>) -> bool {
         let listed = || Self::listed(&seen.name, self.others(seen));
         seen.failed && seen.has_nothing() && listed() == Some(false)
     }
 
     /// Whether a member's server does not start with its data while others are a cluster without it.
-    fn is_estranged(&self, seen: &Seen<'_>) -> bool {
+    fn is_estranged(&self, seen: &MemberState<'_>) -> bool {
         let has_own = seen.remembers_others() == Some(true) && !seen.has_former_data();
         seen.failed && has_own && self.listed_by_others(seen).is_none()
     }
 
     /// The same where those are most of the members.
-    pub fn is_outcast(&self, seen: &Seen<'_>) -> bool {
+    pub fn is_outcast(&self, seen: &MemberState<'_>) -> bool {
         let is_majority = || 2 * self.others(seen).filter(|other| other.says().is_some()).count() > self.all.len();
         self.is_estranged(seen) && is_majority()
     }
@@ -173,7 +174,7 @@ impl<'a> View<'a> {
 
     /// Nodes of the cluster that are of no member and do not run.
     fn strays(&self) -> impl Iterator<Item = &str> {
-        let names = self.all.iter().filter_map(Seen::says).flat_map(|facts| facts.nodes.keys());
+        let names = self.all.iter().filter_map(MemberState::says).flat_map(|facts| facts.nodes.keys());
         let is_stray = |name: &&String| self.all.iter().all(|seen| seen.name != **name);
         let strays = names.filter(is_stray).filter(|name| Self::listed(name, self.all.iter()) == Some(false));
         strays.map(String::as_str)
@@ -183,7 +184,7 @@ impl<'a> View<'a> {
     pub fn stray(&self) -> Option<&str> {
         let name = self.strays().next()?;
         let absents: Vec<Absent<'_>> = self.strays().map(|name| Absent { name, member: None }).collect();
-        let fragile = procedure::fragile(self.situation.members(), self.situation.reports, &absents);
+        let fragile = procedure::fragile(self.inputs.members(), self.inputs.reports, &absents);
         fragile.is_none().then_some(name)
     }
 

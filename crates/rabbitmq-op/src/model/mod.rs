@@ -36,7 +36,7 @@ use tf_testing::{
 
 use self::clients::{Client, Memory};
 use crate::{
-    pinned::Settled,
+    pinned::PinnedFiles,
     plan::{CONTAINER, Members, members, prepare},
     procedure,
 };

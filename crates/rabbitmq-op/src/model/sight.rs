@@ -98,8 +98,8 @@ impl World {
     pub fn plan(&self, observed: &Observed<Rabbitmq>) -> Option<(Plan, Record, Spec, Content)> {
         let cr = self.resource();
         let member_set = prepare(&cr, observed).ok()?;
-        let settled = Settled::of(&cr, observed, &member_set);
-        let Members { member_set, nodes: names, record, decided, .. } = members(member_set, &settled).ok()?;
+        let pinned_files = PinnedFiles::of(&cr, observed, &member_set);
+        let Members { member_set, nodes: names, record, decided, .. } = members(member_set, &pinned_files).ok()?;
         let members = member_set.members().to_vec();
         let spec = Spec::of(&members, self.template, member_set.is_asleep());
         let both = members.iter().map(|member| member.id).zip(spec.nodes.iter().copied());

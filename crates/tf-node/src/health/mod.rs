@@ -41,7 +41,7 @@ use crate::{
     keeping::Keeping,
     paths::Paths,
     pod::Pod,
-    probe::{Look, Looker, Page, workers::Run},
+    probe::{Looker, Observation, Page, workers::Run},
     state_file,
 };
 
@@ -208,17 +208,17 @@ impl Watcher {
                 () = sleep(wait) => {}
                 () = self.stirred.notified() => {
                     self.schedule.stirred();
-                    next = Next::Look;
+                    next = Next::Observation;
                 }
             }
             let begun = Instant::now();
             let state = state_file::read(&self.paths, &self.daemon);
             let pid = state.as_ref().and_then(|state| state.pid);
             if self.schedule.follow(pid) {
-                next = Next::Look;
+                next = Next::Observation;
             }
             let is_silent = match self.glance(pid, next, begun).await {
-                Next::Look => self.look(state.as_ref(), begun).await,
+                Next::Observation => self.look(state.as_ref(), begun).await,
                 Next::Connections => self.ask(state.as_ref(), begun).await,
                 Next::Glance => false,
             };
@@ -238,9 +238,9 @@ impl Watcher {
             self.schedule.changed(begun);
         }
         match next {
-            Next::Look => next,
-            _ if is_stopped => Next::Look,
-            _ if self.looker.greets(&self.launch).await == Some(false) => Next::Look,
+            Next::Observation => next,
+            _ if is_stopped => Next::Observation,
+            _ if self.looker.greets(&self.launch).await == Some(false) => Next::Observation,
             next => next,
         }
     }
@@ -249,7 +249,7 @@ impl Watcher {
     async fn look(&mut self, state: Option<&State>, begun: Instant) -> bool {
         let look = self.looker.look(&self.launch, state, &mut self.run).await;
         self.seen.look(state.and_then(|state| state.pid), &look, self.launch.alive.is_some(), begun);
-        let Look { health, is_silent, page } = look;
+        let Observation { health, is_silent, page } = look;
         self.health = health;
         self.connections(page, begun).await;
         self.schedule.looked(self.outcome(), begun);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::probe::Look;
+use crate::probe::Observation;
 
 /// How long a daemon may not serve before it is said: two looks. One that is merely busy answers late now and then.
 pub const FORBEARANCE: Duration = Duration::from_secs(3);
@@ -38,8 +38,8 @@ enum Connected {
 
 impl Seen {
     /// Takes in what a look showed that began at this moment. `lives`: whether the question was only that.
-    pub fn look(&mut self, pid: Option<i32>, look: &Look, lives: bool, begun: Instant) {
-        let Look { health, is_silent, .. } = look;
+    pub fn look(&mut self, pid: Option<i32>, look: &Observation, lives: bool, begun: Instant) {
+        let Observation { health, is_silent, .. } = look;
         if self.pid != pid {
             *self = Self {
                 pid,
@@ -140,21 +140,21 @@ mod tests {
     const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
     /// After looks every two seconds at this process.
-    fn after(seen: &mut Seen, looks: u32, pid: i32, look: &Look, lives: bool, start: Instant) -> Instant {
+    fn after(seen: &mut Seen, looks: u32, pid: i32, look: &Observation, lives: bool, start: Instant) -> Instant {
         (0..looks).for_each(|number| seen.look(Some(pid), look, lives, start + PERIOD * number));
         start + PERIOD * looks
     }
 
-    fn well() -> Look {
-        Look { health: Health::new(true, ""), is_silent: false, page: None }
+    fn well() -> Observation {
+        Observation { health: Health::new(true, ""), is_silent: false, page: None }
     }
 
-    fn refuses() -> Look {
-        Look { health: Health::new(false, "refused"), is_silent: false, page: None }
+    fn refuses() -> Observation {
+        Observation { health: Health::new(false, "refused"), is_silent: false, page: None }
     }
 
-    fn silent() -> Look {
-        Look { health: Health::new(false, "no answer"), is_silent: true, page: None }
+    fn silent() -> Observation {
+        Observation { health: Health::new(false, "no answer"), is_silent: true, page: None }
     }
 
     #[tokio::test]
@@ -258,7 +258,8 @@ mod tests {
     #[tokio::test]
     async fn where_the_question_is_whether_it_lives_only_one_that_has_answered_and_is_silent_is_unwell() {
         let mut seen = Seen::default();
-        let standby = Look { health: Health { standby: true, ..Health::new(true, "") }, is_silent: false, page: None };
+        let standby =
+            Observation { health: Health { standby: true, ..Health::new(true, "") }, is_silent: false, page: None };
         let mut now = Instant::now();
         for look in [&standby, &silent(), &refuses()] {
             now = after(&mut seen, 90, 7, look, true, now);

@@ -121,7 +121,7 @@ pub async fn with_relay(launch: &Launch, paths: &Paths, health: impl Future<Outp
 
 /// What an agent sees of its daemon.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct Observation {
     /// Whether it serves, or lives if that is what there is to ask.
     pub health: Health,
     /// Whether it runs and did not answer at all.
@@ -146,13 +146,13 @@ impl Looker {
 
     /// Looks at a daemon, no longer than an operator waits for all that there is to report, but for the requests that several workers need.
     /// `run`: the answers so far.
-    pub async fn look(&self, launch: &Launch, state: Option<&State>, run: &mut Run) -> Look {
+    pub async fn look(&self, launch: &Launch, state: Option<&State>, run: &mut Run) -> Observation {
         match process(state) {
             Ok(_) => {
                 run.follow(state.and_then(|state| state.pid));
                 self.series(launch.alive.as_ref().unwrap_or(&launch.ready), GLANCE, run).await
             }
-            Err(health) => Look { health, is_silent: false, page: None },
+            Err(health) => Observation { health, is_silent: false, page: None },
         }
     }
 
@@ -174,7 +174,7 @@ impl Looker {
     }
 
     /// As many requests, one connection each, as it takes to know of all workers: to the first that is not answered well.
-    async fn series(&self, probe: &Probe, patience: Duration, run: &mut Run) -> Look {
+    async fn series(&self, probe: &Probe, patience: Duration, run: &mut Run) -> Observation {
         let begun = Instant::now();
         let mut left = run.requests();
         loop {
@@ -188,7 +188,7 @@ impl Looker {
         }
     }
 
-    async fn ask(&self, probe: &Probe, patience: Duration) -> Look {
+    async fn ask(&self, probe: &Probe, patience: Duration) -> Observation {
         let (asked, paths, address) = (probe.clone(), self.paths.clone(), self.address);
         let exchange = Box::pin(async move {
             let mut page = None;
@@ -201,14 +201,14 @@ impl Looker {
         };
         let Some((result, page)) = done else {
             let health = Health::new(false, format!("no answer within {} ms", patience.as_millis()));
-            return Look { health, is_silent: true, page: None };
+            return Observation { health, is_silent: true, page: None };
         };
         let health = match result {
             Ok(message) => Health::new(true, message),
             Err(error) if is_standby(probe, &error) => Health { standby: true, ..Health::new(true, STANDBY) },
             Err(error) => Health::new(false, format!("{error:#}")),
         };
-        Look { health, is_silent: false, page }
+        Observation { health, is_silent: false, page }
     }
 
     /// What a daemon says of its connections, and each of its further workers; `page` is what it has said already. None where it does not say. A

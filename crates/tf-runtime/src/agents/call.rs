@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use rustls::ClientConfig;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::http_client::{self, ExchangeError, Way};
+use crate::http_client::{self, ExchangeError, Route};
 
 /// No answer of an agent comes near it.
 const LARGEST_ANSWER: usize = 256 * 1024;
@@ -36,7 +36,7 @@ pub struct Connection(http_client::Connection);
 impl Connection {
     /// Connects. The agent's certificate has to be good for the address.
     pub async fn open(address: SocketAddr, tls: Arc<ClientConfig>, patience: Duration) -> Result<Self, CallError> {
-        let way = Way { tls: Some(tls), proxy: None };
+        let way = Route { tls: Some(tls), proxy: None };
         let open = http_client::Connection::open(&address.ip().to_string(), address.port(), &way, patience).await?;
         Ok(Self(open))
     }

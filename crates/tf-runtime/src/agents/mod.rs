@@ -30,6 +30,7 @@ use tokio::{
 
 use self::call::{CallError, Connection};
 use crate::{
+    caches::{Caches, Trigger},
     http_client::ExchangeError,
     identity::Authorities,
     leader::Permit,
@@ -37,7 +38,6 @@ use crate::{
     metrics::Answers,
     object::Key,
     watch::Primary,
-    world::{Trigger, World},
 };
 
 /// Between two rounds of questions.
@@ -84,7 +84,7 @@ struct Heard {
 /// What asking takes.
 pub struct Round<C: Component> {
     /// Pods and resources.
-    pub world: Arc<World<C::Cr>>,
+    pub caches: Arc<Caches<C::Cr>>,
     /// Whom agents trust.
     pub authorities: Arc<Authorities>,
     /// Whether this process leads.
@@ -165,7 +165,7 @@ impl Agents {
         let count = members.len();
         let questions = members.into_iter().map(|member| async move {
             let Some(authority) = round.authorities.of(&member.resource.namespace) else { return };
-            let operator = round.world.declaration.operator;
+            let operator = round.caches.declaration.operator;
             let answer = match authority.client(operator, Timestamp::now()) {
                 Ok(tls) => member.status(tls).await,
                 Err(error) => Some(Err(ExchangeError::Unreachable(error.to_string()).into())),
@@ -195,13 +195,13 @@ impl Agents {
     fn update<C: Component>(&self, round: &Round<C>) -> Vec<Arc<Member>> {
         let mut known = lock(&self.known);
         let mut now = HashMap::new();
-        for (key, primary) in round.world.primaries.select(|_, _| true) {
+        for (key, primary) in round.caches.primaries.select(|_, _| true) {
             let Primary::Valid(cr) = &*primary else { continue };
             if cr.meta().deletion_timestamp.is_some() {
                 continue;
             }
             let Some(agents) = C::agents(cr, &round.cluster_domain) else { continue };
-            for pod in round.world.pods_of(&key) {
+            for pod in round.caches.pods_of(&key) {
                 let reachable = pod.certificate.is_some() && !pod.terminating;
                 let address = pod.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
                 let Some(address) = address.filter(|_| reachable) else { continue };

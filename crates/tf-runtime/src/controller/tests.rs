@@ -28,6 +28,7 @@ use tower::BoxError;
 use super::*;
 use crate::{
     apply::Applier,
+    caches::{Caches, Scope},
     drainer::Drainer,
     events::Events,
     finalizer::Finalizer,
@@ -40,7 +41,6 @@ use crate::{
     status::StatusWriter,
     step::Stepper,
     watch::{PodEntry, Primary, State, Subject},
-    world::{Scope, World},
 };
 
 static BROKEN: AtomicBool = AtomicBool::new(false);
@@ -170,13 +170,13 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
     client: Client,
     permit: Permit,
 ) -> (Controller<C>, mpsc::UnboundedSender<Trigger>) {
-    let board = Arc::new(Board::default());
+    let watch_statuses = Arc::new(WatchStatuses::default());
     let metrics = Arc::new(Metrics::new("test-op").unwrap());
     let declaration = C::declaration();
-    let world = Arc::new(World::<C::Cr>::new::<C>(Scope::All, board.clone()));
+    let caches = Arc::new(Caches::<C::Cr>::new::<C>(Scope::All, watch_statuses.clone()));
     let applier = Arc::new(Applier::new(client.clone(), "test-op", metrics.clone()));
     let events = Arc::new(Events::new(client.clone(), "test-op", "test"));
-    let versions = world.authorities.clone();
+    let versions = caches.authorities.clone();
     let authorities = Arc::new(Authorities::new(client.clone(), "test-op", versions, events.clone()));
     let triggers = mpsc::unbounded_channel().0;
     let logins = Arc::new(Logins::new(authorities.clone(), triggers.clone(), None));
@@ -187,8 +187,8 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
             agents: Arc::default(),
             authorities: authorities.clone(),
             logins,
-            world: world.clone(),
-            board: board.clone(),
+            caches: caches.clone(),
+            watch_statuses: watch_statuses.clone(),
             applier: applier.clone(),
             client: client.clone(),
             operator: Operator::default(),
@@ -203,11 +203,11 @@ fn controller_of<C: Component<Cr = Zookeeper>>(
         finalizer: Finalizer::new(client, &declaration),
         events,
         metrics,
-        world,
+        caches,
     });
-    let health = Arc::new(Health::new(board.clone(), declaration.primary));
+    let health = Arc::new(Health::new(watch_statuses.clone(), declaration.primary));
     let (sender, triggers) = mpsc::unbounded_channel();
-    (Controller { reconciler, triggers, permit, board, health }, sender)
+    (Controller { reconciler, triggers, permit, watch_statuses, health }, sender)
 }
 
 /// The metric of a controller with the only resources.
@@ -219,11 +219,11 @@ fn in_backoff<C: Component>(controller: &Controller<C>) -> String {
 
 impl<C: Component<Cr = Zookeeper>> Controller<C> {
     fn put(&self, uid: &str) {
-        self.reconciler.world.primaries.put(key(), resource(uid));
+        self.reconciler.caches.primaries.put(key(), resource(uid));
     }
 
     fn gone(&self, uid: &str, work: &mut Work) {
-        self.reconciler.world.primaries.remove(&key());
+        self.reconciler.caches.primaries.remove(&key());
         self.take(Trigger::Gone(key(), uid.into()), work);
     }
 
@@ -241,16 +241,16 @@ impl<C: Component<Cr = Zookeeper>> Controller<C> {
 
 #[test]
 fn a_pod_that_the_operator_deleted_terminates_before_the_cache_shows_it_and_the_next_one_does_not() {
-    let world = World::<Zookeeper>::new::<Idle<false>>(Scope::All, Arc::new(Board::default()));
+    let caches = Caches::<Zookeeper>::new::<Idle<false>>(Scope::All, Arc::new(WatchStatuses::default()));
     let put = |uid: &str| {
         let labels = [("zookeeper".to_owned(), "a".to_owned())].into();
         let pod = Pod { name: "a-0".into(), uid: uid.into(), ready: true, ..Pod::default() };
-        world.pods.put(Key::new("tf", "a-0"), PodEntry { labels, pod });
+        caches.pods.put(Key::new("tf", "a-0"), PodEntry { labels, pod });
     };
-    let terminates = || world.pods_of(&key()).iter().map(|pod| pod.terminating).collect::<Vec<_>>();
+    let terminates = || caches.pods_of(&key()).iter().map(|pod| pod.terminating).collect::<Vec<_>>();
     put("1");
     assert_eq!(terminates(), [false]);
-    world.was_deleted("1");
+    caches.was_deleted("1");
     assert_eq!(terminates(), [true]);
     put("2");
     assert_eq!(terminates(), [false]);
@@ -266,7 +266,7 @@ async fn a_resource_that_is_deleted_during_its_pass_leaves_nothing_behind() {
     controller.gone("1", &mut work);
     controller.await_end(&mut work).await;
     assert!(work.queue.is_empty(), "{:?}", work.queue);
-    assert!(controller.reconciler.world.inputs.is_empty());
+    assert!(controller.reconciler.caches.inputs.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -376,7 +376,7 @@ async fn what_is_waited_for_is_made_possible_and_nothing_is_removed_meanwhile() 
 async fn without_election_the_loop_runs_until_it_is_told_to_stop() {
     let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
     controller.put("1");
-    controller.board.set(&Subject::work(Kind::custom(ZOOKEEPER), None), State::Synced);
+    controller.watch_statuses.set(&Subject::work(Kind::custom(ZOOKEEPER), None), State::Synced);
     let (health, metrics, stop) =
         (controller.health.clone(), controller.reconciler.metrics.clone(), CancellationToken::new());
     let running = tokio::spawn(controller.run(stop.clone()));
@@ -390,7 +390,7 @@ async fn without_election_the_loop_runs_until_it_is_told_to_stop() {
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_waits_for_the_first_lists_is_alive() {
     let (controller, _triggers) = controller::<Idle<false>>(Permit::forever());
-    controller.board.set(&Subject::work(Kind::custom(ZOOKEEPER), None), State::Pending);
+    controller.watch_statuses.set(&Subject::work(Kind::custom(ZOOKEEPER), None), State::Pending);
     let (health, stop) = (controller.health.clone(), CancellationToken::new());
     let running = tokio::spawn(controller.run(stop.clone()));
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -408,12 +408,12 @@ async fn what_a_resource_refers_to_where_nobody_looks_is_not_said_to_be_missing(
         let mut observed = controller.reconciler.observer.observe(&key(), &cr).await.unwrap();
         observed.unseen.remove("Zookeeper").and_then(|mut namespaces| namespaces.remove("elsewhere"))
     };
-    controller.board.set(&subject(Some("tf")), State::Synced);
+    controller.watch_statuses.set(&subject(Some("tf")), State::Synced);
     assert_eq!(why().await.unwrap().message, "namespace elsewhere is not watched by this operator");
     let denied = Unavailable { reason: Reason::Forbidden, message: "denied".into() };
-    controller.board.set(&subject(Some("elsewhere")), State::Failing(denied.clone()));
+    controller.watch_statuses.set(&subject(Some("elsewhere")), State::Failing(denied.clone()));
     assert_eq!(why().await, Some(denied));
-    controller.board.set(&subject(Some("elsewhere")), State::Synced);
+    controller.watch_statuses.set(&subject(Some("elsewhere")), State::Synced);
     assert_eq!(why().await, None);
 }
 

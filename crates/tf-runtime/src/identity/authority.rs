@@ -88,12 +88,12 @@ impl AuthorityFailure {
 pub struct Loaded {
     /// They.
     pub stored: Stored,
-    own: Mutex<Option<(Ways, Timestamp)>>,
+    own: Mutex<Option<(Routes, Timestamp)>>,
 }
 
 /// How this operator calls others that have certificates of the authority.
 #[derive(Clone)]
-struct Ways {
+struct Routes {
     /// Agents speak TLS 1.3.
     agents: Arc<ClientConfig>,
     /// Daemons of Tungsten Fabric may be older.
@@ -424,7 +424,7 @@ impl Loaded {
         self.ways(operator, now).map(|ways| ways.daemons)
     }
 
-    fn ways(&self, operator: &str, now: Timestamp) -> Result<Ways, SignError> {
+    fn ways(&self, operator: &str, now: Timestamp) -> Result<Routes, SignError> {
         let mut own = lock(&self.own);
         if let Some((ways, renewal)) = &*own
             && now < *renewal
@@ -452,7 +452,7 @@ impl Loaded {
                 .map(Arc::new)
                 .map_err(|error| unsound(&error.to_string()))
         };
-        let ways = Ways { agents: config(&[&TLS13])?, daemons: config(&[&TLS13, &TLS12])? };
+        let ways = Routes { agents: config(&[&TLS13])?, daemons: config(&[&TLS13, &TLS12])? };
         *own = Some((ways.clone(), validity.renewal(operator)));
         Ok(ways)
     }

@@ -34,11 +34,11 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{Authorities, AuthorityFailure};
 use crate::{
+    caches::Caches,
     error::RequestError,
     events::Events,
     object::Key,
     watch::{Cache, Primary},
-    world::World,
 };
 
 /// Between two looks at requests that wait for something, and after a failure.
@@ -114,7 +114,7 @@ pub struct Requests {
 /// Signs for one operator.
 pub struct Signer<C: Component> {
     /// What was seen.
-    pub world: Arc<World<C::Cr>>,
+    pub caches: Arc<Caches<C::Cr>>,
     /// The authorities.
     pub authorities: Arc<Authorities>,
     /// For writing.
@@ -130,7 +130,7 @@ impl<C: Component> Signer<C> {
     pub async fn run(self) {
         let mut retry: HashMap<Key, Instant> = HashMap::new();
         loop {
-            let open = self.world.requests.pending.select(|_, pending| pending.0.is_some());
+            let open = self.caches.requests.pending.select(|_, pending| pending.0.is_some());
             retry.retain(|key, _| open.iter().any(|(other, _)| other == key));
             for (key, pending) in open {
                 let Some(open) = &pending.0 else { continue };
@@ -145,7 +145,7 @@ impl<C: Component> Signer<C> {
                 }
             }
             tokio::select! {
-                () = self.world.requests.changed.notified() => {}
+                () = self.caches.requests.changed.notified() => {}
                 () = tokio::time::sleep(PAUSE), if !retry.is_empty() => {}
             }
         }
@@ -202,8 +202,8 @@ impl<C: Component> Signer<C> {
     /// The resource whose pods have the account that asks.
     fn resource(&self, open: &Open) -> Option<(Key, Arc<C::Cr>, ServiceAccount)> {
         let account = open.requester.account()?;
-        let operator = self.world.declaration.operator;
-        let found = self.world.primaries.select(|key, primary| match primary {
+        let operator = self.caches.declaration.operator;
+        let found = self.caches.primaries.select(|key, primary| match primary {
             Primary::Valid(cr) => {
                 let name = service_account_name(&identity::Identity::of(operator, &**cr));
                 key.namespace == account.namespace && name == account.name
@@ -221,9 +221,9 @@ impl<C: Component> Signer<C> {
     fn candidate(&self, owner: &Key, cr: &C::Cr, requester: &Requester) -> BTreeMap<String, Candidate> {
         let Some(agents) = C::agents(cr, &self.cluster_domain) else { return BTreeMap::new() };
         let uid = cr.meta().uid.clone().unwrap_or_default();
-        let kinds = self.world.declaration.workload_kinds();
+        let kinds = self.caches.declaration.workload_kinds();
         let workloads: BTreeSet<String> =
-            kinds.flat_map(|kind| self.world.children_of(kind, &uid)).map(|(key, _)| key.name).collect();
+            kinds.flat_map(|kind| self.caches.children_of(kind, &uid)).map(|(key, _)| key.name).collect();
         let asks = |pod: &observed::Pod| requester.is_of(&pod.name);
         let candidate = |pod: observed::Pod| {
             let node = pod.node.clone().filter(|_| workloads.contains(pod.workload()) && !pod.terminating)?;
@@ -233,12 +233,12 @@ impl<C: Component> Signer<C> {
                 identity.inspect_err(|error| tracing::warn!(pod = pod.name, %error, "no certificate")).ok()?;
             Some((pod.name, Candidate { uid: pod.uid, node, node_uid: None, identity }))
         };
-        self.world.pods_of(owner).into_iter().filter(asks).filter_map(candidate).collect()
+        self.caches.pods_of(owner).into_iter().filter(asks).filter_map(candidate).collect()
     }
 
     /// Notes the certificate at the pod, before it is handed out: whoever holds one is known from then on.
     async fn note(&self, owner: &Key, pod: &str, uid: &str, note: &observed::Certificate) -> Result<(), RequestError> {
-        if self.world.pods_of(owner).iter().any(|known| known.uid == uid && known.certificate.as_ref() == Some(note)) {
+        if self.caches.pods_of(owner).iter().any(|known| known.uid == uid && known.certificate.as_ref() == Some(note)) {
             return Ok(());
         }
         let pods = Api::<Pod>::namespaced(self.client.clone(), &owner.namespace);

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use self::token::{TokenError, token};
-use crate::{identity::Authorities, lock::lock, object::Key, watch::jittered, world::Trigger};
+use crate::{caches::Trigger, identity::Authorities, lock::lock, object::Key, watch::jittered};
 
 /// For an answer. A pass waits so long for the first one.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ use tf_api::common::KeystoneVersion;
 use tf_config_files::url::authority;
 use tf_plan::keystone::Keystone;
 
-use crate::http_client::{Connection, ExchangeError, Way};
+use crate::http_client::{Connection, ExchangeError, Route};
 
 /// For a connection, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub async fn token(
         (true, true) => Some(unchecked().map_err(|error| silent(&error))?),
     };
     let asking = async {
-        let way = Way { tls, proxy };
+        let way = Route { tls, proxy };
         let mut connection = Connection::open(&keystone.address, keystone.port, &way, PATIENCE).await?;
         connection.send(request(keystone), LARGEST_ANSWER, PATIENCE).await
     };

@@ -110,7 +110,7 @@ impl<C: Component> Reconciler<C> {
     /// Lets a resource go that is being deleted, or says what that waits for.
     pub(super) async fn release(&self, key: &Key, metadata: &ObjectMeta, left: Option<Left>) -> (Next, Option<String>) {
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        match self.finalizer.release(key, metadata, uid, &self.world, &self.applier, left).await {
+        match self.finalizer.release(key, metadata, uid, &self.caches, &self.applier, left).await {
             Ok(Cleanup::Nothing | Cleanup::Finished) => (Next::Rest, None),
             Ok(Cleanup::Abandoned(left)) => {
                 self.events.abandoned(&self.reference(key, metadata), &left).await;

@@ -37,7 +37,7 @@ impl<C: Component> Reconciler<C> {
     ) -> Result<Results, PassError> {
         let dry = subject.cr.paused();
         let owner = Owner {
-            kind: self.world.declaration.primary,
+            kind: self.caches.declaration.primary,
             namespace: &subject.key.namespace,
             name: &subject.key.name,
             uid: &subject.uid,
@@ -45,7 +45,7 @@ impl<C: Component> Reconciler<C> {
         let mut results = Results::default();
         for object in objects {
             let key = Key::new(object.namespace.clone().unwrap_or_default(), object.name.clone());
-            let seen = self.world.child(object.kind, &key);
+            let seen = self.caches.child(object.kind, &key);
             match self.applier.apply(object, owner, seen.as_ref(), dry).await {
                 Ok(Act::Unchanged) => {}
                 Ok(Act::Applied(answer)) => {
@@ -87,20 +87,20 @@ impl<C: Component> Reconciler<C> {
         let namespace = object.namespace.as_deref().unwrap_or_default();
         let contract = subject.before.contract.as_ref();
         let is_meant =
-            |kind: Kind| kind.group == tf_api::GROUP || self.world.declaration.workload_kinds().any(|it| it == kind);
+            |kind: Kind| kind.group == tf_api::GROUP || self.caches.declaration.workload_kinds().any(|it| it == kind);
         // One that undoes something on nodes comes and goes.
         let is_removal = serde_json::from_value(object.body["metadata"]["labels"].clone())
             .is_ok_and(|labels: BTreeMap<String, String>| identity::is_removal(&labels));
         is_meant(object.kind)
             && !is_removal
-            && self.world.is_synced(object.kind, namespace)
+            && self.caches.is_synced(object.kind, namespace)
             && contract.is_some_and(|contract| {
                 contract.initialized == Some(true) && contract.observed_generation == subject.generation
             })
     }
 
     async fn prune(&self, subject: &Subject<'_, C::Cr>, plan: &Plan) -> Result<(), PassError> {
-        let kinds = self.world.declaration.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.is_kept());
+        let kinds = self.caches.declaration.owned.iter().map(|owned| owned.kind).filter(|kind| !kind.is_kept());
         self.prune_kinds(subject, kinds, &plan.objects).await
     }
 
@@ -110,7 +110,7 @@ impl<C: Component> Reconciler<C> {
         subject: &Subject<'_, C::Cr>,
         objects: &[Object],
     ) -> Result<(), PassError> {
-        self.prune_kinds(subject, self.world.declaration.workload_kinds(), objects).await
+        self.prune_kinds(subject, self.caches.declaration.workload_kinds(), objects).await
     }
 
     async fn prune_kinds(
@@ -120,13 +120,13 @@ impl<C: Component> Reconciler<C> {
         objects: &[Object],
     ) -> Result<(), PassError> {
         for kind in kinds {
-            for (key, child) in self.world.children_of(kind, &subject.uid) {
+            for (key, child) in self.caches.children_of(kind, &subject.uid) {
                 let planned = objects.iter().any(|object| {
                     let namespace = object.namespace.as_deref().unwrap_or_default();
                     object.kind == kind && object.name == key.name && namespace == key.namespace
                 });
                 // What is planned may rest on whether a kind can be seen at all: nothing is removed in the dark.
-                if !planned && !child.terminating && self.world.is_synced(kind, &key.namespace) {
+                if !planned && !child.terminating && self.caches.is_synced(kind, &key.namespace) {
                     self.applier.delete(kind, &key, &child.uid).await?;
                 }
             }

@@ -17,7 +17,7 @@ use serde_json::json;
 use tf_api::names;
 use tf_plan::{object::Kind, observed::Workload};
 
-use crate::{error::RequestError, lock::lock, object::Key, world::dynamic};
+use crate::{caches::dynamic, error::RequestError, lock::lock, object::Key};
 
 /// Time between two attempts.
 pub const PAUSE: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use tf_config_files::url::authority;
 use tokio::time::Instant;
 
 use crate::{
-    http_client::{Answer, Connection, ExchangeError, Way},
+    http_client::{Answer, Connection, ExchangeError, Route},
     keystone::token::TokenError,
     leader::Permit,
     lock::lock,
@@ -60,7 +60,7 @@ pub struct Client<'a> {
     /// Its port.
     pub port: u16,
     /// How it is reached.
-    pub way: Way,
+    pub way: Route,
     /// What Keystone gave the operator for it.
     pub token: Option<String>,
     /// Whether this process leads.

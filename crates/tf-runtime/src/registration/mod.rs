@@ -28,7 +28,8 @@ use self::{
     client::{Client, Unable},
 };
 use crate::{
-    http_client::Way,
+    caches::Trigger,
+    http_client::Route,
     identity::Authorities,
     keystone::token::{token, trusting},
     leader::Permit,
@@ -36,7 +37,6 @@ use crate::{
     metrics::Metrics,
     object::Key,
     watch::jittered,
-    world::Trigger,
 };
 
 /// Between two looks at an API that says what it shall.
@@ -199,7 +199,7 @@ impl Registrar {
             None => None,
             Some(keystone) => Some(token(keystone, checked, self.proxy.clone()).await?),
         };
-        let way = Way { tls, proxy: self.proxy.clone() };
+        let way = Route { tls, proxy: self.proxy.clone() };
         Ok(Client { host, port: api.port, way, token, permit: &self.permit, idle: Mutex::default() })
     }
 

@@ -1,15 +1,15 @@
 //! Watches: one independent task per kind and namespace.
 //!
-//! A dead or forbidden watch delays nothing else: each task has its own back-off and its own entry on the [`Board`]. What
+//! A dead or forbidden watch delays nothing else: each task has its own back-off and its own entry on the [`WatchStatuses`]. What
 //! arrives is reduced at once to what is used, kept in a [`Cache`], and reported only if the reduced form changed, so a
 //! node's heartbeat wakes nobody.
 
-mod board;
 mod cache;
 mod discovery;
 mod node;
 mod reduce;
 mod sink;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,6 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub use board::{Board, Purpose, State, Subject};
 pub use cache::Cache;
 pub use discovery::Discovery;
 pub use node::{LeanNode, node};
@@ -37,6 +36,7 @@ pub use reduce::{
     workload, workload_of,
 };
 pub use sink::{Changed, Kept, Sink};
+pub use status::{Purpose, State, Subject, WatchStatuses};
 
 use crate::{error::in_words, metrics::Metrics, object::Key};
 
@@ -90,9 +90,9 @@ pub struct Watch<K, T> {
 #[derive(Clone)]
 pub struct Context {
     /// Where its state is shown.
-    pub board: Arc<Board>,
-    /// The boards of all components of the process.
-    pub boards: Arc<Vec<Arc<Board>>>,
+    pub watch_statuses: Arc<WatchStatuses>,
+    /// The watch statuses of all components of the process.
+    pub all_statuses: Arc<Vec<Arc<WatchStatuses>>>,
     /// Which kinds are installed.
     pub discovery: Discovery,
     /// Counts errors.
@@ -162,7 +162,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     T: Send + Sync + 'static,
 {
-    /// Starts a task for it. The board knows of it at once, so that nobody takes the others for all.
+    /// Starts a task for it. The statuses have an entry at once, so that the others are not taken for all.
     pub fn start(self, context: &Context, tasks: &mut JoinSet<()>) {
         self.set(context, State::Pending);
         tasks.spawn(self.run(context.clone()));
@@ -197,7 +197,7 @@ where
                 self.sink.end(self.subject.namespace.as_deref());
             }
             // The sender lives as long as the context.
-            if context.board.get(&self.subject) == State::Pending {
+            if context.watch_statuses.get(&self.subject) == State::Pending {
                 let _ = timeout_at(attempts.begun + PATIENCE, changes.changed()).await;
             } else {
                 let _ = changes.changed().await;
@@ -311,7 +311,7 @@ where
     /// Tells why it does not work. What was seen before stays in use through a passing failure, and what was not seen yet is tried for a while;
     /// being denied or gone is not passing.
     fn conclude(&self, context: &Context, attempts: &Attempts, why: Unavailable) {
-        let is_borne = match context.board.get(&self.subject) {
+        let is_borne = match context.watch_statuses.get(&self.subject) {
             State::Synced => true,
             State::Pending => attempts.begun.elapsed() < PATIENCE,
             State::Failing(_) => false,
@@ -322,9 +322,11 @@ where
     }
 
     fn set(&self, context: &Context, state: State) {
-        context.board.set(&self.subject, state);
+        context.watch_statuses.set(&self.subject, state);
         // The metric is one for all watches of the kind: it holds if it holds for each.
-        let synced = i64::from(context.boards.iter().all(|board| board.synced(self.subject.kind) != Some(false)));
+        let synced = i64::from(
+            context.all_statuses.iter().all(|watch_statuses| watch_statuses.synced(self.subject.kind) != Some(false)),
+        );
         context.metrics.watch_synced.with_label_values(&[self.subject.kind.kind]).set(synced);
     }
 }

@@ -18,7 +18,7 @@ use tf_plan::{cluster::NETWORK, object::CONFIG_MAP};
 use tower::BoxError;
 
 use super::*;
-use crate::world::dynamic;
+use crate::caches::dynamic;
 
 const LONG: Duration = Duration::from_mins(10);
 /// Attempts in ten minutes with pauses that double up to the longest.
@@ -41,11 +41,11 @@ struct Seen {
 }
 
 struct Scene {
-    board: Arc<Board>,
+    watch_statuses: Arc<WatchStatuses>,
     metrics: Arc<Metrics>,
     cache: Arc<Cache<()>>,
     seen: Arc<Seen>,
-    /// Every state the board showed.
+    /// Every state that was shown.
     states: Arc<Mutex<Vec<State>>>,
     _tasks: JoinSet<()>,
 }
@@ -104,14 +104,14 @@ async fn scene(answer: impl Fn(Asked, usize) -> Response<Body> + Send + Sync + '
         async move { Ok::<_, BoxError>(answer(asked, before)) }
     });
     let client = Client::new(service, "tf");
-    let board = Arc::new(Board::default());
+    let watch_statuses = Arc::new(WatchStatuses::default());
     let metrics = Arc::new(Metrics::new("test").unwrap());
     let discovery = Discovery::start(client.clone(), Vec::new()).await;
-    let boards = Arc::new(vec![board.clone()]);
-    let context = Context { board: board.clone(), boards, discovery, metrics: metrics.clone() };
+    let all_statuses = Arc::new(vec![watch_statuses.clone()]);
+    let context = Context { watch_statuses: watch_statuses.clone(), all_statuses, discovery, metrics: metrics.clone() };
     let mut tasks = JoinSet::new();
-    let (mut changes, states) = (board.changes(), Arc::new(Mutex::default()));
-    let (log, watched): (Arc<Mutex<Vec<State>>>, _) = (states.clone(), board.clone());
+    let (mut changes, states) = (watch_statuses.changes(), Arc::new(Mutex::default()));
+    let (log, watched): (Arc<Mutex<Vec<State>>>, _) = (states.clone(), watch_statuses.clone());
     tasks.spawn(async move {
         while changes.changed().await.is_ok() {
             log.lock().unwrap().push(watched.get(&subject()));
@@ -126,12 +126,12 @@ async fn scene(answer: impl Fn(Asked, usize) -> Response<Body> + Send + Sync + '
         sink: Kept::new(cache.clone(), Arc::new(|_, _, _| {})),
     };
     watch.start(&context, &mut tasks);
-    Scene { board, metrics, cache, seen, states, _tasks: tasks }
+    Scene { watch_statuses, metrics, cache, seen, states, _tasks: tasks }
 }
 
 impl Scene {
     fn state(&self) -> State {
-        self.board.get(&subject())
+        self.watch_statuses.get(&subject())
     }
 
     fn failing_for(&self) -> Option<Reason> {
@@ -217,7 +217,7 @@ async fn a_list_that_breaks_off_after_its_first_page_is_no_knowledge_and_is_not_
 #[tokio::test(start_paused = true)]
 async fn a_list_that_begins_and_never_ends_has_had_its_say_within_a_minute() {
     let scene = scene(|_, _| silence()).await;
-    tokio::time::timeout(PAGE_LIMIT + PROOF, scene.board.tried()).await.unwrap();
+    tokio::time::timeout(PAGE_LIMIT + PROOF, scene.watch_statuses.tried()).await.unwrap();
     assert_eq!(scene.failing_for(), Some(Reason::ApiError));
 }
 
@@ -230,18 +230,18 @@ async fn a_list_that_fails_once_at_the_start_is_told_to_nobody_and_one_that_goes
         _ => page(&["a"], ""),
     })
     .await;
-    tokio::time::timeout(PATIENCE, once.board.tried()).await.unwrap();
+    tokio::time::timeout(PATIENCE, once.watch_statuses.tried()).await.unwrap();
     tokio::time::sleep(PROOF * 2).await;
     assert_eq!(*once.states.lock().unwrap(), [State::Pending, State::Synced]);
 
     let always = scene(|_, _| refusal(500)).await;
-    assert!(tokio::time::timeout(PATIENCE / 2, always.board.tried()).await.is_err());
-    tokio::time::timeout(PATIENCE * 2, always.board.tried()).await.unwrap();
+    assert!(tokio::time::timeout(PATIENCE / 2, always.watch_statuses.tried()).await.is_err());
+    tokio::time::timeout(PATIENCE * 2, always.watch_statuses.tried()).await.unwrap();
     assert_eq!(always.failing_for(), Some(Reason::ApiError));
 
     // That it is denied is no passing failure.
     let denied = scene(|_, _| refusal(403)).await;
-    tokio::time::timeout(FIRST_PAUSE, denied.board.tried()).await.unwrap();
+    tokio::time::timeout(FIRST_PAUSE, denied.watch_statuses.tried()).await.unwrap();
     assert_eq!(denied.failing_for(), Some(Reason::Forbidden));
 }
 
@@ -250,7 +250,7 @@ async fn the_metric_of_a_kind_holds_only_if_every_watch_of_it_works() {
     let works = |asked, _| if asked == Asked::Watch { silence() } else { page(&["a"], "") };
     for (other, metric) in [(State::Synced, 1), (State::Pending, 0)] {
         let scene = scene(works).await;
-        scene.board.set(&Subject { purpose: Purpose::Input, ..subject() }, other);
+        scene.watch_statuses.set(&Subject { purpose: Purpose::Input, ..subject() }, other);
         tokio::time::sleep(PROOF * 2).await;
         assert_eq!(scene.state(), State::Synced);
         assert_eq!(scene.metrics.watch_synced.with_label_values(&["ConfigMap"]).get(), metric);
@@ -259,11 +259,11 @@ async fn the_metric_of_a_kind_holds_only_if_every_watch_of_it_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_between_two_looks_is_not_missed() {
-    let board = Board::default();
-    let mut changes = board.changes();
-    board.set(&subject(), State::Synced);
+    let watch_statuses = WatchStatuses::default();
+    let mut changes = watch_statuses.changes();
+    watch_statuses.set(&subject(), State::Synced);
     tokio::time::timeout(Duration::ZERO, changes.changed()).await.unwrap().unwrap();
-    board.set(&subject(), State::Synced);
+    watch_statuses.set(&subject(), State::Synced);
     assert!(!changes.has_changed().unwrap(), "the same again is no change");
 }
 
@@ -293,7 +293,7 @@ async fn a_watch_of_what_was_gone_and_is_back_counts_as_working_when_it_is_liste
 }
 
 /// A kind of somebody else's whose group is answered for like this, one answer after the other, the last one for ever.
-async fn foreign(answers: &'static [fn() -> Response<Body>]) -> (Arc<Board>, Arc<AtomicUsize>, JoinSet<()>) {
+async fn foreign(answers: &'static [fn() -> Response<Body>]) -> (Arc<WatchStatuses>, Arc<AtomicUsize>, JoinSet<()>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -307,9 +307,14 @@ async fn foreign(answers: &'static [fn() -> Response<Body>]) -> (Arc<Board>, Arc
         async move { Ok::<_, BoxError>(answer) }
     });
     let client = Client::new(service, "tf");
-    let (board, metrics) = (Arc::new(Board::default()), Arc::new(Metrics::new("test").unwrap()));
+    let (watch_statuses, metrics) = (Arc::new(WatchStatuses::default()), Arc::new(Metrics::new("test").unwrap()));
     let discovery = Discovery::start(client.clone(), vec![NETWORK]).await;
-    let context = Context { board: board.clone(), boards: Arc::new(vec![board.clone()]), discovery, metrics };
+    let context = Context {
+        watch_statuses: watch_statuses.clone(),
+        all_statuses: Arc::new(vec![watch_statuses.clone()]),
+        discovery,
+        metrics,
+    };
     let mut tasks = JoinSet::new();
     let watch = Watch {
         subject: Subject::work(NETWORK, None),
@@ -320,7 +325,7 @@ async fn foreign(answers: &'static [fn() -> Response<Body>]) -> (Arc<Board>, Arc
     };
     watch.start(&context, &mut tasks);
     tokio::time::sleep(Duration::from_millis(1)).await;
-    (board, asked, tasks)
+    (watch_statuses, asked, tasks)
 }
 
 fn missing() -> Response<Body> {
@@ -341,8 +346,8 @@ fn served() -> Response<Body> {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_of_somebody_elses_that_stays_missing_is_looked_for_ever_more_rarely() {
-    let (board, asked, _tasks) = foreign(&[missing]).await;
-    let state = || board.get(&Subject::work(NETWORK, None));
+    let (watch_statuses, asked, _tasks) = foreign(&[missing]).await;
+    let state = || watch_statuses.get(&Subject::work(NETWORK, None));
     assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert!((15..25).contains(&asked.load(Ordering::SeqCst)), "{asked:?}");
@@ -352,8 +357,8 @@ async fn a_kind_of_somebody_elses_that_stays_missing_is_looked_for_ever_more_rar
 /// That it is not there must not be concluded from an API server that does not answer: what is planned then would be taken back.
 #[tokio::test(start_paused = true)]
 async fn as_long_as_nobody_could_be_asked_a_kind_is_not_taken_for_missing() {
-    let (board, _, _tasks) = foreign(&[failing, missing, served]).await;
-    let state = || board.get(&Subject::work(NETWORK, None));
+    let (watch_statuses, _, _tasks) = foreign(&[failing, missing, served]).await;
+    let state = || watch_statuses.get(&Subject::work(NETWORK, None));
     assert_eq!(state(), State::Pending);
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(matches!(state(), State::Failing(why) if why.reason == Reason::CrdMissing), "{:?}", state());
@@ -363,9 +368,9 @@ async fn as_long_as_nobody_could_be_asked_a_kind_is_not_taken_for_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_about_which_nobody_can_be_asked_has_had_its_say_after_a_while() {
-    let (board, _, _tasks) = foreign(&[failing]).await;
-    tokio::time::timeout(PATIENCE, board.tried()).await.unwrap();
-    let state = board.get(&Subject::work(NETWORK, None));
+    let (watch_statuses, _, _tasks) = foreign(&[failing]).await;
+    tokio::time::timeout(PATIENCE, watch_statuses.tried()).await.unwrap();
+    let state = watch_statuses.get(&Subject::work(NETWORK, None));
     assert!(matches!(&state, State::Failing(why) if why.reason == Reason::ApiError), "{state:?}");
 }
 
@@ -388,9 +393,14 @@ async fn a_kind_is_gone_when_those_say_so_who_answer_for_all_kinds() {
         async move { Ok::<_, BoxError>(answer) }
     });
     let client = Client::new(service, "tf");
-    let (board, metrics) = (Arc::new(Board::default()), Arc::new(Metrics::new("test").unwrap()));
+    let (watch_statuses, metrics) = (Arc::new(WatchStatuses::default()), Arc::new(Metrics::new("test").unwrap()));
     let discovery = Discovery::start(client.clone(), vec![NETWORK]).await;
-    let context = Context { board: board.clone(), boards: Arc::new(vec![board.clone()]), discovery, metrics };
+    let context = Context {
+        watch_statuses: watch_statuses.clone(),
+        all_statuses: Arc::new(vec![watch_statuses.clone()]),
+        discovery,
+        metrics,
+    };
     let (cache, mut tasks) = (Arc::new(Cache::default()), JoinSet::new());
     let watch = Watch {
         subject: Subject::work(NETWORK, None),
@@ -400,8 +410,8 @@ async fn a_kind_is_gone_when_those_say_so_who_answer_for_all_kinds() {
         sink: Kept::new(cache.clone(), Arc::new(|_, _, _| {})),
     };
     watch.start(&context, &mut tasks);
-    let state = || board.get(&Subject::work(NETWORK, None));
-    board.tried().await;
+    let state = || watch_statuses.get(&Subject::work(NETWORK, None));
+    watch_statuses.tried().await;
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!((state(), cache.keys().len()), (State::Synced, 1));

@@ -4,7 +4,7 @@ use tf_agent_api::{node, template::Local};
 use tf_api::{ports, schema::Port};
 use tf_plan::{external_tls::ExternalTls, not_ready::NotReady};
 
-use super::{LOG_DIR, ini_template::Sheet, qos};
+use super::{LOG_DIR, ini_template::IniTemplate, qos};
 use crate::{
     parameters::{DPDK, Name, Parameters},
     services::Services,
@@ -20,77 +20,85 @@ const DESTINATIONS: [&str; 3] = ["collector", "file", "syslog"];
 /// # Errors
 /// When a value means nothing to the agent, or cannot be expressed in the file.
 pub fn file(parameters: &Parameters, services: &Services) -> Result<String, NotReady> {
-    let mut sheet = Sheet::default();
-    defaults(&mut sheet, parameters, services)?;
-    sheet.list("CONTROL-NODE", "servers", &services.xmpp_servers(parameters)?);
-    sheet.set_if_some("CONTROL-NODE", "subcluster_name", parameters.get(Name::Subcluster));
-    sheet.list("DNS", "servers", &services.dns_servers(parameters)?);
-    sheet.node("NETWORKS", "control_network_ip", Local::ControlAddress);
-    sandesh(&mut sheet, parameters, services)?;
-    metadata(&mut sheet, parameters)?;
-    virtual_host_interface(&mut sheet, parameters)?;
+    let mut template = IniTemplate::default();
+    defaults(&mut template, parameters, services)?;
+    template.list("CONTROL-NODE", "servers", &services.xmpp_servers(parameters)?);
+    template.set_if_some("CONTROL-NODE", "subcluster_name", parameters.get(Name::Subcluster));
+    template.list("DNS", "servers", &services.dns_servers(parameters)?);
+    template.node("NETWORKS", "control_network_ip", Local::ControlAddress);
+    sandesh(&mut template, parameters, services)?;
+    metadata(&mut template, parameters)?;
+    virtual_host_interface(&mut template, parameters)?;
     // Found through PATH, because older images have them in another directory.
-    sheet.set("SERVICE-INSTANCE", "netns_command", "opencontrail-vrouter-netns");
-    sheet.set("SERVICE-INSTANCE", "docker_command", "opencontrail-vrouter-docker");
-    sheet.set_if_some("HYPERVISOR", "type", parameters.get(Name::HypervisorType));
+    template.set("SERVICE-INSTANCE", "netns_command", "opencontrail-vrouter-netns");
+    template.set("SERVICE-INSTANCE", "docker_command", "opencontrail-vrouter-docker");
+    template.set_if_some("HYPERVISOR", "type", parameters.get(Name::HypervisorType));
     let hint = "use a number from 0 to 65535";
     let table = parameters.number(Name::FabricSnatHashTableSize, hint)?.unwrap_or(4096);
-    sheet.set("FLOWS", "fabric_snat_hash_table_size", table);
-    sheet.list("SESSION", "slo_destination", &destinations(parameters, Name::SloDestination)?);
-    sheet.list("SESSION", "sample_destination", &destinations(parameters, Name::SampleDestination)?);
-    sheet.set_if_some("STATS", "stats_collector", parameters.get(Name::StatsCollectorDestinationPath));
+    template.set("FLOWS", "fabric_snat_hash_table_size", table);
+    template.list("SESSION", "slo_destination", &destinations(parameters, Name::SloDestination)?);
+    template.list("SESSION", "sample_destination", &destinations(parameters, Name::SampleDestination)?);
+    template.set_if_some("STATS", "stats_collector", parameters.get(Name::StatsCollectorDestinationPath));
     // Queues of hardware that the kernel does not have, and tables that are the forwarder's.
     if !parameters.is_dpdk() {
-        qos::fill(&mut sheet, parameters)?;
-        restart(&mut sheet, parameters)?;
+        qos::fill(&mut template, parameters)?;
+        restart(&mut template, parameters)?;
     }
     for option in parameters.agent_options() {
-        sheet.set(&option.section, &option.key, option.value);
+        template.set(&option.section, &option.key, option.value);
     }
-    Ok(sheet.render(FILE)?)
+    Ok(template.render(FILE)?)
 }
 
-fn defaults(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> Result<(), NotReady> {
+fn defaults(template: &mut IniTemplate, parameters: &Parameters, services: &Services) -> Result<(), NotReady> {
     const SECTION: &str = "DEFAULT";
     if parameters.flag(Name::IntrospectListenAll)?.unwrap_or(true) {
-        sheet.set(SECTION, "http_server_ip", "0.0.0.0");
+        template.set(SECTION, "http_server_ip", "0.0.0.0");
     } else {
-        sheet.node(SECTION, "http_server_ip", Local::Address);
+        template.node(SECTION, "http_server_ip", Local::Address);
     }
     let port = introspect_port(parameters)?;
-    sheet.set(SECTION, "http_server_port", port);
-    sheet.set(SECTION, "rest_port", ports::AGENT_PORT_API);
-    sheet.list(SECTION, "collectors", &services.collectors(parameters)?);
-    sheet.set(SECTION, "log_file", format!("{}/contrail-vrouter-agent.log", log_dir(parameters)?));
-    sheet.set_if_some(SECTION, "log_level", parameters.get(Name::LogLevel));
-    sheet.set(SECTION, "log_local", parameters.flag(Name::LogLocal)?.unwrap_or(true));
-    sheet.node(SECTION, "hostname", Local::Name);
-    sheet.node(SECTION, "agent_name", Local::Name);
+    template.set(SECTION, "http_server_port", port);
+    template.set(SECTION, "rest_port", ports::AGENT_PORT_API);
+    template.list(SECTION, "collectors", &services.collectors(parameters)?);
+    template.set(SECTION, "log_file", format!("{}/contrail-vrouter-agent.log", log_dir(parameters)?));
+    template.set_if_some(SECTION, "log_level", parameters.get(Name::LogLevel));
+    template.set(SECTION, "log_local", parameters.flag(Name::LogLocal)?.unwrap_or(true));
+    template.node(SECTION, "hostname", Local::Name);
+    template.node(SECTION, "agent_name", Local::Name);
     let xmpp_tls = xmpp_tls(parameters)?;
-    sheet.set(SECTION, "xmpp_auth_enable", xmpp_tls);
-    sheet.set(SECTION, "xmpp_dns_auth_enable", xmpp_tls);
+    template.set(SECTION, "xmpp_auth_enable", xmpp_tls);
+    template.set(SECTION, "xmpp_dns_auth_enable", xmpp_tls);
     if xmpp_tls {
         let file = |own, server, issued| parameters.first(&[own, server]).unwrap_or(issued);
-        sheet.set(SECTION, "xmpp_server_cert", file(Name::XmppServerCertfile, Name::ServerCertfile, node::CERTIFICATE));
-        sheet.set(
+        template.set(
+            SECTION,
+            "xmpp_server_cert",
+            file(Name::XmppServerCertfile, Name::ServerCertfile, node::CERTIFICATE),
+        );
+        template.set(
             SECTION,
             "xmpp_server_key",
             file(Name::XmppServerKeyfile, Name::ServerKeyfile, node::CERTIFICATE_KEY),
         );
-        sheet.set(SECTION, "xmpp_ca_cert", file(Name::XmppServerCaCertfile, Name::ServerCaCertfile, node::CA_BUNDLE));
+        template.set(
+            SECTION,
+            "xmpp_ca_cert",
+            file(Name::XmppServerCaCertfile, Name::ServerCaCertfile, node::CA_BUNDLE),
+        );
     }
-    sheet.node(SECTION, "physical_interface_mac", Local::Macs);
+    template.node(SECTION, "physical_interface_mac", Local::Macs);
     if parameters.is_dpdk() {
-        sheet.set(SECTION, "platform", DPDK);
-        sheet.node(SECTION, "physical_interface_address", Local::PciAddresses);
+        template.set(SECTION, "platform", DPDK);
+        template.node(SECTION, "physical_interface_address", Local::PciAddresses);
     }
     if let Some(mode) = parameters.get(Name::TsnAgentMode) {
         if mode != "tsn" && mode != "tsn-no-forwarding" {
             return Err(parameters.invalid(Name::TsnAgentMode, "use tsn or tsn-no-forwarding"));
         }
-        sheet.set(SECTION, "agent_mode", mode);
+        template.set(SECTION, "agent_mode", mode);
     }
-    sheet.list(SECTION, "tsn_servers", &parameters.items(Name::TsnNodes));
+    template.list(SECTION, "tsn_servers", &parameters.items(Name::TsnNodes));
     Ok(())
 }
 
@@ -148,16 +156,16 @@ pub(super) fn tls(parameters: &Parameters, name: Name) -> Result<bool, NotReady>
     Ok(parameters.flag(name)?.unwrap_or(all))
 }
 
-fn sandesh(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> Result<(), NotReady> {
+fn sandesh(template: &mut IniTemplate, parameters: &Parameters, services: &Services) -> Result<(), NotReady> {
     const SECTION: &str = "SANDESH";
     const AUTHORITIES: [Name; 2] = [Name::SandeshCaCertfile, Name::ServerCaCertfile];
     let introspect = introspect_tls(parameters)?;
     let collector = collector_tls(parameters)?;
-    sheet.set(SECTION, "introspect_ssl_enable", introspect);
+    template.set(SECTION, "introspect_ssl_enable", introspect);
     // Without it introspect asks for client certificates, which probes and people do not have.
     let insecure = parameters.flag(Name::IntrospectSslInsecure)?.unwrap_or(true);
-    sheet.set(SECTION, "introspect_ssl_insecure", insecure);
-    sheet.set(SECTION, "sandesh_ssl_enable", collector);
+    template.set(SECTION, "introspect_ssl_insecure", insecure);
+    template.set(SECTION, "sandesh_ssl_enable", collector);
     let external_tls = if collector { services.collectors_foreign(parameters) } else { ExternalTls::default() };
     if introspect && !insecure && external_tls.ca.is_some() && parameters.first(&AUTHORITIES).is_none() {
         let hint = "set it to true: collectors have an authority of their own (spec.dependencies.analytics), and the agent has one file of \
@@ -165,7 +173,7 @@ fn sandesh(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> R
         return Err(parameters.invalid(Name::IntrospectSslInsecure, hint));
     }
     let mut file = |key, names: &[Name], issued: &str| {
-        sheet.set(SECTION, key, parameters.first(names).unwrap_or(issued));
+        template.set(SECTION, key, parameters.first(names).unwrap_or(issued));
     };
     if collector {
         file("sandesh_keyfile", &[Name::SandeshKeyfile, Name::ServerKeyfile], &external_tls.key());
@@ -181,42 +189,42 @@ fn sandesh(sheet: &mut Sheet, parameters: &Parameters, services: &Services) -> R
     Ok(())
 }
 
-fn metadata(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+fn metadata(template: &mut IniTemplate, parameters: &Parameters) -> Result<(), NotReady> {
     const SECTION: &str = "METADATA";
-    sheet.set_if_some(SECTION, "metadata_proxy_secret", parameters.get(Name::MetadataProxySecret));
+    template.set_if_some(SECTION, "metadata_proxy_secret", parameters.get(Name::MetadataProxySecret));
     let Some(tls) = parameters.flag(Name::MetadataSslEnable)? else { return Ok(()) };
-    sheet.set(SECTION, "metadata_use_ssl", tls);
+    template.set(SECTION, "metadata_use_ssl", tls);
     if tls {
-        sheet.set_if_some(SECTION, "metadata_client_cert", parameters.get(Name::MetadataSslCertfile));
-        sheet.set_if_some(SECTION, "metadata_client_key", parameters.get(Name::MetadataSslKeyfile));
-        sheet.set_if_some(SECTION, "metadata_ca_cert", parameters.get(Name::MetadataSslCaCertfile));
-        sheet.set_if_some(SECTION, "metadata_client_cert_type", parameters.get(Name::MetadataSslCertType));
+        template.set_if_some(SECTION, "metadata_client_cert", parameters.get(Name::MetadataSslCertfile));
+        template.set_if_some(SECTION, "metadata_client_key", parameters.get(Name::MetadataSslKeyfile));
+        template.set_if_some(SECTION, "metadata_ca_cert", parameters.get(Name::MetadataSslCaCertfile));
+        template.set_if_some(SECTION, "metadata_client_cert_type", parameters.get(Name::MetadataSslCertType));
     }
     Ok(())
 }
 
 /// What `vhost0` is, which exists before the daemon starts.
-fn virtual_host_interface(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+fn virtual_host_interface(template: &mut IniTemplate, parameters: &Parameters) -> Result<(), NotReady> {
     const SECTION: &str = "VIRTUAL-HOST-INTERFACE";
     let several_uplinks = parameters.subnet(Name::L3mhCidr)?.is_some();
-    sheet.set(SECTION, "name", "vhost0");
-    sheet.node(SECTION, "compute_node_address", Local::Address);
-    sheet.node(SECTION, "physical_interface", Local::Interfaces);
+    template.set(SECTION, "name", "vhost0");
+    template.node(SECTION, "compute_node_address", Local::Address);
+    template.node(SECTION, "physical_interface", Local::Interfaces);
     if several_uplinks {
         // The address is on the loopback interface, and the uplinks keep their own.
-        sheet.node(SECTION, "physical_interface_addr", Local::InterfaceCidrs);
-        sheet.node(SECTION, "loopback_ip", Local::Address);
+        template.node(SECTION, "physical_interface_addr", Local::InterfaceCidrs);
+        template.node(SECTION, "loopback_ip", Local::Address);
     } else {
-        sheet.node(SECTION, "ip", Local::Cidr);
+        template.node(SECTION, "ip", Local::Cidr);
     }
     match parameters.addresses(Name::VrouterGateway)?.as_slice() {
-        [] => sheet.node(SECTION, "gateway", Local::Gateway),
+        [] => template.node(SECTION, "gateway", Local::Gateway),
         gateways => {
             let subnet = parameters.subnet(Name::DataSubnet)?.filter(|_| !several_uplinks);
             if subnet.is_some_and(|subnet| gateways.iter().any(|gateway| !subnet.contains(gateway))) {
                 return Err(parameters.invalid(Name::VrouterGateway, "a gateway has to be in dataSubnet"));
             }
-            sheet.list(SECTION, "gateway", gateways);
+            template.list(SECTION, "gateway", gateways);
         }
     }
     Ok(())
@@ -231,13 +239,13 @@ fn destinations(parameters: &Parameters, name: Name) -> Result<Vec<String>, NotR
 }
 
 /// Where the kernel keeps its tables while the agent restarts. The larger pages, as the image chooses.
-fn restart(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+fn restart(template: &mut IniTemplate, parameters: &Parameters) -> Result<(), NotReady> {
     let mut tables = |key, own, local: Local| {
         if let Some(directory) = parameters.first(&[own, Name::HugePagesDir]) {
-            sheet.list("RESTART", key, &[format!("{directory}/bridge"), format!("{directory}/flow")]);
+            template.list("RESTART", key, &[format!("{directory}/bridge"), format!("{directory}/flow")]);
         } else {
             let directory = local.placeholder();
-            sheet.template("RESTART", key, format!("{directory}/bridge {directory}/flow"));
+            template.template("RESTART", key, format!("{directory}/bridge {directory}/flow"));
         }
     };
     let small = parameters.pages(Name::HugePages2M)? > 0;

@@ -1,7 +1,7 @@
 //! A Boost INI file that nodes complete, while it is put together.
 //!
 //! Text and lists are escaped here and nowhere else, so that nothing a user or a peer wrote is taken for a placeholder; only
-//! [`Sheet::node`] and [`Sheet::template`] let placeholders through. A key that is set again has the new value, because options of the spec come
+//! [`IniTemplate::node`] and [`IniTemplate::template`] let placeholders through. A key that is set again has the new value, because options of the spec come
 //! last and win, and Boost does not take a scalar twice.
 
 use std::fmt::Display;
@@ -16,9 +16,9 @@ enum Value {
 
 /// Sections and keys in the order they were first set.
 #[derive(Default)]
-pub struct Sheet(Vec<(String, Vec<(String, Value)>)>);
+pub struct IniTemplate(Vec<(String, Vec<(String, Value)>)>);
 
-impl Sheet {
+impl IniTemplate {
     /// Makes a section exist, even if nothing is set in it.
     pub fn section(&mut self, name: &str) {
         self.entries(name);
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn text_stays_text_and_the_last_word_wins() {
-        let mut sheet = Sheet::default();
-        sheet.set("A", "text", "{{node.address}}");
-        sheet.list("A", "list", &["{{node.address}}", "b"]);
-        sheet.node("A", "node", Local::Address);
-        sheet.set("B", "twice", 1);
-        sheet.set("B", "twice", 2);
-        let filled = fill(&sheet.render("f").unwrap(), |_| Some("10.0.0.1".into())).unwrap();
+        let mut template = IniTemplate::default();
+        template.set("A", "text", "{{node.address}}");
+        template.list("A", "list", &["{{node.address}}", "b"]);
+        template.node("A", "node", Local::Address);
+        template.set("B", "twice", 1);
+        template.set("B", "twice", 2);
+        let filled = fill(&template.render("f").unwrap(), |_| Some("10.0.0.1".into())).unwrap();
         let read = read::boost(&filled).unwrap();
         assert_eq!(read["A"]["text"], ["{{node.address}}"]);
         assert_eq!(read["A"]["list"], ["{{node.address}} b"]);

@@ -4,7 +4,7 @@
 use tf_agent_api::launch::{PriorityGroup, Queues};
 use tf_plan::not_ready::NotReady;
 
-use super::ini_template::Sheet;
+use super::ini_template::IniTemplate;
 use crate::parameters::{Name, Parameters};
 
 const STRICT: &str = "strict";
@@ -14,16 +14,16 @@ const ROUND_ROBIN: &str = "rr";
 ///
 /// # Errors
 /// When the lists do not belong together.
-pub fn fill(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
-    logical_queues(sheet, parameters)?;
+pub fn fill(template: &mut IniTemplate, parameters: &Parameters) -> Result<(), NotReady> {
+    logical_queues(template, parameters)?;
     let groups = priority_groups(parameters)?;
     if !groups.is_empty() {
-        sheet.section("QOS-NIANTIC");
+        template.section("QOS-NIANTIC");
     }
     for PriorityGroup { number, bandwidth, strict } in groups {
         let section = format!("PG-{number}");
-        sheet.set(&section, "scheduling", if strict { STRICT } else { ROUND_ROBIN });
-        sheet.set(&section, "bandwidth", bandwidth);
+        template.set(&section, "scheduling", if strict { STRICT } else { ROUND_ROBIN });
+        template.set(&section, "bandwidth", bandwidth);
     }
     Ok(())
 }
@@ -41,14 +41,14 @@ pub fn queues(parameters: &Parameters) -> Result<Option<Queues>, NotReady> {
     Ok(Some(Queues { interfaces, groups: priority_groups(parameters)? }))
 }
 
-fn logical_queues(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotReady> {
+fn logical_queues(template: &mut IniTemplate, parameters: &Parameters) -> Result<(), NotReady> {
     let tagging = parameters.flag(Name::PriorityTagging)?;
     let queues = numbers(parameters, Name::QosQueueId)?;
     let Some((last, before)) = queues.split_last() else {
-        sheet.set_if_some("QOS", "priority_tagging", tagging);
+        template.set_if_some("QOS", "priority_tagging", tagging);
         return Ok(());
     };
-    sheet.set("QOS", "priority_tagging", tagging.unwrap_or(true));
+    template.set("QOS", "priority_tagging", tagging.unwrap_or(true));
     let mut logical: Vec<&str> =
         parameters.get(Name::QosLogicalQueues).map(|text| text.split(';').map(str::trim).collect()).unwrap_or_default();
     // The last queue may be left out: it takes what no other one takes.
@@ -62,10 +62,10 @@ fn logical_queues(sheet: &mut Sheet, parameters: &Parameters) -> Result<(), NotR
         ));
     }
     for (queue, logical) in queues.iter().zip(logical) {
-        sheet.set(&format!("QUEUE-{queue}"), "logical_queue", logical);
+        template.set(&format!("QUEUE-{queue}"), "logical_queue", logical);
     }
     if parameters.flag(Name::QosDefHwQueue)? == Some(true) {
-        sheet.set(&format!("QUEUE-{last}"), "default_hw_queue", true);
+        template.set(&format!("QUEUE-{last}"), "default_hw_queue", true);
     }
     Ok(())
 }

@@ -13,16 +13,16 @@ use std::net::IpAddr;
 use tf_agent_api::zookeeper::Server;
 use tf_api::{contract::MemberStatus, kinds::PlainClients};
 
-use super::{Change, Decision, Situation, Step, View};
+use super::{Change, Decision, Inputs, QuorumState, Step};
 
 /// Corrects the address for clients of one member, if it has another than is wanted. `settled`: the membership is as wanted.
-pub fn correct(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision: &mut Decision) {
-    let wrong: Vec<&MemberStatus> = listed(situation, view)
-        .filter(|(_, server)| !is_as_wanted(server, situation.plain_clients))
+pub fn correct(inputs: &Inputs<'_>, view: &QuorumState<'_>, settled: bool, decision: &mut Decision) {
+    let wrong: Vec<&MemberStatus> = listed(inputs, view)
+        .filter(|(_, server)| !is_as_wanted(server, inputs.plain_clients))
         .map(|(member, _)| member)
         .collect();
     let Some(member) = wrong.first() else { return };
-    if situation.plain_clients == PlainClients::Everywhere || settled && may_close(situation, view) {
+    if inputs.plain_clients == PlainClients::Everywhere || settled && may_close(inputs, view) {
         let (id, address, version) = (member.id, member.address.clone(), view.servers.version);
         decision.step = Some(Step::Add { id, address, version });
         return;
@@ -36,23 +36,23 @@ pub fn correct(situation: &Situation<'_>, view: &View<'_>, settled: bool, decisi
 
 /// Members that have a vote at the address they are recorded with. Others get the wanted entry with that.
 fn listed<'a>(
-    situation: &'a Situation<'_>,
-    view: &'a View<'_>,
+    inputs: &'a Inputs<'_>,
+    view: &'a QuorumState<'_>,
 ) -> impl Iterator<Item = (&'a MemberStatus, &'a Server)> {
-    let stays = |member: &&MemberStatus| !situation.leaving.contains_key(&member.id);
+    let stays = |member: &&MemberStatus| !inputs.leaving.contains_key(&member.id);
     let entry = |member: &'a MemberStatus| Some((member, view.servers.servers.get(&member.id)?));
     let is_current = |(member, server): &(&MemberStatus, &Server)| server.votes && server.address == member.address;
     view.recorded.iter().filter(stays).filter_map(entry).filter(is_current)
 }
 
-fn may_close(situation: &Situation<'_>, view: &View<'_>) -> bool {
-    let has_begun = listed(situation, view).any(|(_, server)| !is_as_wanted(server, PlainClients::Everywhere));
+fn may_close(inputs: &Inputs<'_>, view: &QuorumState<'_>) -> bool {
+    let has_begun = listed(inputs, view).any(|(_, server)| !is_as_wanted(server, PlainClients::Everywhere));
     let is_current = |change: Option<Change>| match change {
         None => true,
         Some(Change::Template | Change::Certificate) => false,
         Some(Change::Configuration | Change::HotReload | Change::UnderWay) => has_begun,
     };
-    situation.slots.iter().all(|slot| is_current(slot.change)) && view.fragile().is_none()
+    inputs.slots.iter().all(|slot| is_current(slot.change)) && view.fragile().is_none()
 }
 
 /// Whether a server's entry lets them in from where it shall. Addresses that others listed are not corrected otherwise.

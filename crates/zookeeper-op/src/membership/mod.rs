@@ -30,7 +30,7 @@ use tf_plan::members;
 
 pub use clients::is_as_wanted;
 pub use roll::{Change, PodSlot};
-use view::View;
+use view::QuorumState;
 
 /// A node of the cluster that could carry a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Place {
 
 /// Everything the decision rests on.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
+pub struct Inputs<'a> {
     /// Number of members asked for, at least 1.
     pub wanted: usize,
     /// From where clients that speak no TLS may connect.
@@ -136,18 +136,18 @@ pub enum Step {
 }
 
 /// Decides.
-pub fn decide(situation: &Situation<'_>) -> Decision {
-    if situation.recorded.is_empty() {
-        return found(situation);
+pub fn decide(inputs: &Inputs<'_>) -> Decision {
+    if inputs.recorded.is_empty() {
+        return found(inputs);
     }
-    let recorded = with_current_addresses(situation);
-    let Some(view) = View::of(situation, &recorded) else {
-        return roll::without_quorum(situation, recorded);
+    let recorded = with_current_addresses(inputs);
+    let Some(view) = QuorumState::of(inputs, &recorded) else {
+        return roll::without_quorum(inputs, recorded);
     };
     let mut decision = Decision {
         members: recorded.clone(),
-        highest: situation.highest.max(view.highest()),
-        leaving: situation.leaving.clone(),
+        highest: inputs.highest.max(view.highest()),
+        leaving: inputs.leaving.clone(),
         quorum: Some(Quorum {
             servers: view.servers.clone(),
             serving: view.serving.clone(),
@@ -156,29 +156,29 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
         }),
         ..Decision::default()
     };
-    let settled = change_membership(situation, &view, &mut decision);
+    let settled = change_membership(inputs, &view, &mut decision);
     if decision.step.is_none() {
-        clients::correct(situation, &view, settled, &mut decision);
+        clients::correct(inputs, &view, settled, &mut decision);
     }
     if decision.step.is_none() {
-        roll::roll(situation, &view, settled, &mut decision);
+        roll::roll(inputs, &view, settled, &mut decision);
     }
     decision
 }
 
 /// The first members: everybody at once with equal rights, because each of them founds the ensemble.
-fn found(situation: &Situation<'_>) -> Decision {
-    let mut decision = Decision { highest: situation.highest, ..Decision::default() };
-    let free = free_places(situation, &[], &mut decision.held);
-    if free.len() < situation.wanted {
+fn found(inputs: &Inputs<'_>) -> Decision {
+    let mut decision = Decision { highest: inputs.highest, ..Decision::default() };
+    let free = free_places(inputs, &[], &mut decision.held);
+    if free.len() < inputs.wanted {
         decision.waits.push(format!(
             "{} members are asked for and {} nodes match; all start together, so it waits for nodes",
-            situation.wanted,
+            inputs.wanted,
             free.len()
         ));
         return decision;
     }
-    for place in free.into_iter().take(situation.wanted) {
+    for place in free.into_iter().take(inputs.wanted) {
         record(place, &mut decision);
     }
     decision
@@ -192,11 +192,11 @@ fn record(place: &Place, decision: &mut Decision) {
 
 /// Nodes that match and carry no member. Two servers at one address would be taken for one (docs/upstream/zookeeper.md#reconfiguration: ZooKeeper
 /// itself accepts that), so of nodes that share an address the first is used.
-fn free_places<'a>(situation: &Situation<'a>, taken: &[MemberStatus], held: &mut Vec<String>) -> Vec<&'a Place> {
+fn free_places<'a>(inputs: &Inputs<'a>, taken: &[MemberStatus], held: &mut Vec<String>) -> Vec<&'a Place> {
     let mut addresses: BTreeMap<&str, &str> =
         taken.iter().map(|member| (member.address.as_str(), member.node.as_str())).collect();
     let mut free = Vec::new();
-    for place in situation.places.iter().filter(|place| place.matches) {
+    for place in inputs.places.iter().filter(|place| place.matches) {
         if taken.iter().any(|member| member.node == place.node) {
             continue;
         }
@@ -211,10 +211,10 @@ fn free_places<'a>(situation: &Situation<'a>, taken: &[MemberStatus], held: &mut
 }
 
 /// A node may come back with another address; the member is the same.
-fn with_current_addresses(situation: &Situation<'_>) -> Vec<MemberStatus> {
-    let mut members = situation.recorded.to_vec();
+fn with_current_addresses(inputs: &Inputs<'_>) -> Vec<MemberStatus> {
+    let mut members = inputs.recorded.to_vec();
     for index in 0..members.len() {
-        let Some(place) = situation.places.iter().find(|place| place.node == members[index].node) else { continue };
+        let Some(place) = inputs.places.iter().find(|place| place.node == members[index].node) else { continue };
         // Not one that another member has, be it for the moment.
         if members.iter().all(|other| other.address != place.address) {
             members[index].address.clone_from(&place.address);
@@ -224,20 +224,20 @@ fn with_current_addresses(situation: &Situation<'_>) -> Vec<MemberStatus> {
 }
 
 /// Changes the membership by one move at most. Whether it is as wanted, and nothing else is under way.
-fn change_membership(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+fn change_membership(inputs: &Inputs<'_>, view: &QuorumState<'_>, decision: &mut Decision) -> bool {
     let before = decision.held.len() + decision.waits.len();
     let leaves = |decision: &mut Decision| {
-        strangers(view, decision) || release(situation, view, decision) || mark(situation, view, decision)
+        strangers(view, decision) || release(inputs, view, decision) || mark(inputs, view, decision)
     };
     // Before everybody can be asked, nobody comes or goes.
-    let is_known = situation.foreign.is_empty();
+    let is_known = inputs.foreign.is_empty();
     let changed =
-        is_known && leaves(decision) || add(situation, view, decision) || is_known && grow(situation, view, decision);
+        is_known && leaves(decision) || add(inputs, view, decision) || is_known && grow(inputs, view, decision);
     !changed && decision.held.len() + decision.waits.len() == before
 }
 
 /// Servers that somebody else gave a vote. They are left alone, and so is the rest while they are there.
-fn strangers(view: &View<'_>, decision: &mut Decision) -> bool {
+fn strangers(view: &QuorumState<'_>, decision: &mut Decision) -> bool {
     let strangers: Vec<String> =
         view.voters.iter().filter(|id| view.member(**id).is_none()).map(ToString::to_string).collect();
     if strangers.is_empty() {
@@ -251,54 +251,54 @@ fn strangers(view: &View<'_>, decision: &mut Decision) -> bool {
 }
 
 /// Lets a member go that is marked: takes its vote, then strikes it off.
-fn release(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
-    let Some(member) = view.recorded.iter().find(|member| situation.leaving.contains_key(&member.id)) else {
+fn release(inputs: &Inputs<'_>, view: &QuorumState<'_>, decision: &mut Decision) -> bool {
+    let Some(member) = view.recorded.iter().find(|member| inputs.leaving.contains_key(&member.id)) else {
         return false;
     };
-    if !goes(situation, view, member) {
+    if !goes(inputs, view, member) {
         // People changed their minds, or the pods have moved. If its vote is gone by now, it is added again.
         decision.leaving.remove(&member.id);
         return true;
     }
-    let marked = situation.leaving.get(&member.id).copied().unwrap_or_default();
+    let marked = inputs.leaving.get(&member.id).copied().unwrap_or_default();
     if view.voters.contains(&member.id) || view.servers.version <= marked {
         return remove(member.id, view, decision);
     }
     decision.members.retain(|other| other.id != member.id);
     decision.leaving.remove(&member.id);
-    let smaller = view.recorded.len() > situation.wanted && has_last_seat(situation, view, member);
+    let smaller = view.recorded.len() > inputs.wanted && has_last_seat(inputs, view, member);
     // Otherwise its pod stays where the StatefulSet counts it, and goes to the next node.
-    if let Some(place) = free_places(situation, view.recorded, &mut decision.held).first().filter(|_| !smaller) {
+    if let Some(place) = free_places(inputs, view.recorded, &mut decision.held).first().filter(|_| !smaller) {
         record(place, decision);
     }
     true
 }
 
 /// Whether the member has to go, and what then stays of the record can be carried by pods.
-fn goes(situation: &Situation<'_>, view: &View<'_>, member: &MemberStatus) -> bool {
-    let smaller = view.recorded.len() > situation.wanted && has_last_seat(situation, view, member);
+fn goes(inputs: &Inputs<'_>, view: &QuorumState<'_>, member: &MemberStatus) -> bool {
+    let smaller = view.recorded.len() > inputs.wanted && has_last_seat(inputs, view, member);
     let moves = || {
-        let has_place = !free_places(situation, view.recorded, &mut Vec::new()).is_empty();
-        !is_usable(situation, &member.node) && has_place
+        let has_place = !free_places(inputs, view.recorded, &mut Vec::new()).is_empty();
+        !is_usable(inputs, &member.node) && has_place
     };
     smaller || moves()
 }
 
 /// Marks who shall go, one at a time and not while another is on its way in.
-fn mark(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
-    for member in view.recorded.iter().filter(|member| !is_usable(situation, &member.node)) {
-        if !goes(situation, view, member) {
+fn mark(inputs: &Inputs<'_>, view: &QuorumState<'_>, decision: &mut Decision) -> bool {
+    for member in view.recorded.iter().filter(|member| !is_usable(inputs, &member.node)) {
+        if !goes(inputs, view, member) {
             decision.held.push(format!(
                 "node {} of member {} is gone or no longer matches, and no other is free; add a node",
                 member.node, member.id
             ));
         }
     }
-    let Some(member) = view.recorded.iter().rev().find(|member| goes(situation, view, member)) else {
+    let Some(member) = view.recorded.iter().rev().find(|member| goes(inputs, view, member)) else {
         return false;
     };
-    let joins = |other: &MemberStatus| other.id != member.id && is_usable(situation, &other.node);
-    if !situation.leaving.is_empty() || view.without_vote().any(joins) {
+    let joins = |other: &MemberStatus| other.id != member.id && is_usable(inputs, &other.node);
+    if !inputs.leaving.is_empty() || view.without_vote().any(joins) {
         return false;
     }
     if view.voters.len() == 1 && view.voters.contains(&member.id) {
@@ -313,17 +313,16 @@ fn mark(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> 
 }
 
 /// Whether the member's pod is the one that the StatefulSet takes.
-fn has_last_seat(situation: &Situation<'_>, view: &View<'_>, member: &MemberStatus) -> bool {
-    let slots: Vec<_> = situation.slots.iter().map(|slot| (slot.ordinal, slot.node.as_deref())).collect();
+fn has_last_seat(inputs: &Inputs<'_>, view: &QuorumState<'_>, member: &MemberStatus) -> bool {
+    let slots: Vec<_> = inputs.slots.iter().map(|slot| (slot.ordinal, slot.node.as_deref())).collect();
     members::has_last_seat(view.recorded, &slots, member)
 }
 
 /// Gives a vote to a member that follows the quorum, or corrects the address of one.
-fn add(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
+fn add(inputs: &Inputs<'_>, view: &QuorumState<'_>, decision: &mut Decision) -> bool {
     let version = view.servers.version;
-    let is_concerned = |member: &&MemberStatus| {
-        !situation.leaving.contains_key(&member.id) && !situation.foreign.contains_key(&member.id)
-    };
+    let is_concerned =
+        |member: &&MemberStatus| !inputs.leaving.contains_key(&member.id) && !inputs.foreign.contains_key(&member.id);
     for member in view.recorded.iter().filter(is_concerned) {
         let listed = view.servers.servers.get(&member.id).filter(|server| server.votes);
         if listed.is_some_and(|server| server.address == member.address) {
@@ -338,7 +337,7 @@ fn add(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> b
             continue;
         }
         let what = if listed.is_some() { "change the address of" } else { "add" };
-        let follows = situation.facts.get(&member.id).is_some_and(|facts| facts.id == member.id && facts.serving);
+        let follows = inputs.facts.get(&member.id).is_some_and(|facts| facts.id == member.id && facts.serving);
         if !follows {
             decision.waits.push(format!("member {} on node {} does not follow the quorum yet", member.id, member.node));
             continue;
@@ -357,14 +356,14 @@ fn add(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> b
 }
 
 /// Records one more member.
-fn grow(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> bool {
-    if view.recorded.len() >= situation.wanted || view.without_vote().next().is_some() {
+fn grow(inputs: &Inputs<'_>, view: &QuorumState<'_>, decision: &mut Decision) -> bool {
+    if view.recorded.len() >= inputs.wanted || view.without_vote().next().is_some() {
         return false;
     }
-    let Some(place) = free_places(situation, view.recorded, &mut decision.held).first().copied() else {
+    let Some(place) = free_places(inputs, view.recorded, &mut decision.held).first().copied() else {
         decision.held.push(format!(
             "{} members are asked for and no further node matches; add nodes or lower replicas",
-            situation.wanted
+            inputs.wanted
         ));
         return false;
     };
@@ -374,7 +373,7 @@ fn grow(situation: &Situation<'_>, view: &View<'_>, decision: &mut Decision) -> 
 
 /// Takes a vote, unless those who remain were no quorum then. To take one from who has none changes the version of the list,
 /// too.
-fn remove(id: u32, view: &View<'_>, decision: &mut Decision) -> bool {
+fn remove(id: u32, view: &QuorumState<'_>, decision: &mut Decision) -> bool {
     let remain = |voters: &BTreeSet<u32>| voters.iter().filter(|other| **other != id).count();
     match keeps_quorum(remain(&view.serving), remain(&view.voters), "remove", id) {
         Ok(()) => decision.step = Some(Step::Remove { id, version: view.servers.version }),
@@ -390,8 +389,8 @@ fn keeps_quorum(alive: usize, size: usize, what: &str, id: u32) -> Result<(), St
     Err(format!("cannot {what} member {id}: {alive} of then {size} members would serve, which is no majority"))
 }
 
-fn is_usable(situation: &Situation<'_>, node: &str) -> bool {
-    situation.places.iter().any(|place| place.matches && place.node == node)
+fn is_usable(inputs: &Inputs<'_>, node: &str) -> bool {
+    inputs.places.iter().any(|place| place.matches && place.node == node)
 }
 
 /// Identities of the servers that have a vote.

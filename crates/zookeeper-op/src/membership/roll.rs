@@ -4,7 +4,7 @@ use tf_api::contract::MemberStatus;
 pub use tf_plan::rollout::Change;
 use tf_plan::{rollout, step::Target};
 
-use super::{Decision, Situation, Step, View};
+use super::{Decision, Inputs, QuorumState, Step};
 
 /// A pod of the StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub struct PodSlot {
 }
 
 /// Brings a pod up to date if the ensemble can bear it. `settled`: the membership is as wanted.
-pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision: &mut Decision) {
-    if let Some(slot) = misplaced(situation, &decision.members) {
+pub fn roll(inputs: &Inputs<'_>, view: &QuorumState<'_>, settled: bool, decision: &mut Decision) {
+    if let Some(slot) = misplaced(inputs, &decision.members) {
         // No vote is lost: who has one is recorded.
         decision.step = Some(restart(slot, "its node carries no member any more"));
         return;
@@ -36,9 +36,9 @@ pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision:
         let member = view.recorded.iter().find(|member| Some(&member.node) == slot.node.as_ref());
         member.map(|member| member.id)
     };
-    let slots = slots(situation, |slot| {
+    let slots = slots(inputs, |slot| {
         let id = member(slot);
-        let is_legacy = id.is_some_and(|id| situation.foreign.contains_key(&id));
+        let is_legacy = id.is_some_and(|id| inputs.foreign.contains_key(&id));
         rollout::PodSlot {
             // An agent that does not answer says nothing about the server, and a kubelet that died neither. The probe of a
             // foreign pod knows nothing of the quorum.
@@ -56,21 +56,17 @@ pub fn roll(situation: &Situation<'_>, view: &View<'_>, settled: bool, decision:
 }
 
 /// Without a quorum nothing can be agreed on. A pod that is not up to date may be why.
-pub fn without_quorum(situation: &Situation<'_>, recorded: Vec<MemberStatus>) -> Decision {
-    let mut decision = Decision {
-        highest: situation.highest,
-        leaving: situation.leaving.clone(),
-        members: recorded,
-        ..Decision::default()
-    };
+pub fn without_quorum(inputs: &Inputs<'_>, recorded: Vec<MemberStatus>) -> Decision {
+    let mut decision =
+        Decision { highest: inputs.highest, leaving: inputs.leaving.clone(), members: recorded, ..Decision::default() };
     let silent: Vec<String> = decision
         .members
         .iter()
-        .filter(|member| !situation.facts.get(&member.id).is_some_and(|facts| facts.serving))
+        .filter(|member| !inputs.facts.get(&member.id).is_some_and(|facts| facts.serving))
         .map(|member| format!("{} ({})", member.id, member.node))
         .collect();
     decision.waits.push(format!("no quorum: members {} do not serve", silent.join(", ")));
-    let slots = slots(situation, by_kubelet);
+    let slots = slots(inputs, by_kubelet);
     // Whoever is down and outdated may be why; others are not touched before there is a quorum.
     let due = match rollout::disturbed(&slots) {
         Some(_) => rollout::Decision::Done,
@@ -80,11 +76,8 @@ pub fn without_quorum(situation: &Situation<'_>, recorded: Vec<MemberStatus>) ->
     decision
 }
 
-fn slots<'a>(
-    situation: &Situation<'a>,
-    slot: impl Fn(&'a PodSlot) -> rollout::PodSlot<'a>,
-) -> Vec<rollout::PodSlot<'a>> {
-    situation.slots.iter().map(slot).collect()
+fn slots<'a>(inputs: &Inputs<'a>, slot: impl Fn(&'a PodSlot) -> rollout::PodSlot<'a>) -> Vec<rollout::PodSlot<'a>> {
+    inputs.slots.iter().map(slot).collect()
 }
 
 /// A pod as the kubelet has it.
@@ -110,12 +103,12 @@ fn step(due: rollout::Decision) -> Option<Step> {
 }
 
 /// A pod on a node that has no member, while a member's node waits for one.
-fn misplaced<'a>(situation: &Situation<'a>, members: &[MemberStatus]) -> Option<&'a PodSlot> {
+fn misplaced<'a>(inputs: &Inputs<'a>, members: &[MemberStatus]) -> Option<&'a PodSlot> {
     let elsewhere = |slot: &&PodSlot| match &slot.node {
         Some(node) => members.iter().all(|member| member.node != *node),
         None => false,
     };
-    situation.slots.iter().filter(|slot| !slot.terminating && slot.ordinal < members.len()).find(elsewhere)
+    inputs.slots.iter().filter(|slot| !slot.terminating && slot.ordinal < members.len()).find(elsewhere)
 }
 
 fn restart(slot: &PodSlot, why: &str) -> Step {

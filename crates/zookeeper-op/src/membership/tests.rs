@@ -64,7 +64,7 @@ impl Scene {
             let servers = Some(self.servers.clone());
             (member.id, Facts { id: member.id, serving: true, role, zxid: 1, synced_followers, servers })
         });
-        decide(&Situation {
+        decide(&Inputs {
             wanted,
             plain_clients: self.plain_clients,
             places: &self.places,

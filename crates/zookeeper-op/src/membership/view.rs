@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 use tf_agent_api::zookeeper::{Role, Servers};
 use tf_api::contract::MemberStatus;
 
-use super::{Situation, voters};
+use super::{Inputs, voters};
 
 /// A quorum and who belongs to it.
-pub struct View<'a> {
+pub struct QuorumState<'a> {
     /// The list of members, as the quorum has it.
     pub servers: Servers,
     /// Who has a vote.
@@ -25,12 +25,12 @@ pub struct View<'a> {
     pub recorded: &'a [MemberStatus],
 }
 
-impl<'a> View<'a> {
+impl<'a> QuorumState<'a> {
     /// None if nobody reports a quorum. Only who belongs to a quorum has the right list; of two the later holds.
-    pub fn of(situation: &Situation<'_>, recorded: &'a [MemberStatus]) -> Option<Self> {
+    pub fn of(inputs: &Inputs<'_>, recorded: &'a [MemberStatus]) -> Option<Self> {
         let answers = || {
             let own = |(id, facts): &(&u32, _)| **id == <&tf_agent_api::zookeeper::Facts>::clone(facts).id;
-            situation.facts.iter().filter(own).map(|(id, facts)| (*id, facts))
+            inputs.facts.iter().filter(own).map(|(id, facts)| (*id, facts))
         };
         let servers = answers()
             .filter(|(_, facts)| facts.serving)
@@ -49,7 +49,7 @@ impl<'a> View<'a> {
             voters.contains(&id) && member.is_some_and(matches)
         };
         let asked = answers().filter(|(_, facts)| facts.serving && facts.role != Role::None).map(|(id, _)| id);
-        let unasked = || situation.foreign.iter().filter(|(_, ready)| **ready).map(|(id, _)| *id);
+        let unasked = || inputs.foreign.iter().filter(|(_, ready)| **ready).map(|(id, _)| *id);
         let serving = asked.chain(unasked()).filter(|id| listed(*id)).collect();
         let leaders: Vec<_> = answers().filter(|(_, facts)| facts.serving && facts.role == Role::Leader).collect();
         let (leader, synced) = match leaders.as_slice() {

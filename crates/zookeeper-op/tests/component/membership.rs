@@ -19,7 +19,7 @@ use tf_api::{
 };
 use tf_plan::{observed, rollout};
 use tf_testing::model_runs;
-use zookeeper_op::membership::{Change, Decision, Place, PodSlot, Situation, Step, decide, is_as_wanted};
+use zookeeper_op::membership::{Change, Decision, Inputs, Place, PodSlot, Step, decide, is_as_wanted};
 
 /// The template of pods that another operator made.
 const FOREIGN: u32 = 0;
@@ -269,7 +269,7 @@ impl World {
                 },
             })
             .collect();
-        decide(&Situation {
+        decide(&Inputs {
             wanted: self.wanted,
             plain_clients: self.plain_clients,
             places: &places,

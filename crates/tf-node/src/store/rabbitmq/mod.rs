@@ -12,7 +12,7 @@ use std::{fs, path::Path, time::Duration};
 
 use super::{answer, line, owner};
 use crate::{
-    disk_space::Room,
+    disk_space::DiskSpace,
     paths::Paths,
     probe::{Target, http::Connection},
     set::Set,
@@ -142,7 +142,7 @@ async fn ask(
     let mut facts = Facts { release: own.rabbitmq_version, ..Facts::default() };
     read_nodes(&own.node, management.nodes().await?, &mut facts);
     // The server looks every ten seconds where there was much room, and tells it with its next statistics.
-    if Room::of(data).is_ok_and(|room| room.is_full()) {
+    if DiskSpace::of(data).is_ok_and(|space| space.is_full()) {
         facts.alarms.insert(DISK.to_owned());
     }
     // What is on one alone has no mirror, and nobody is stopped after it.

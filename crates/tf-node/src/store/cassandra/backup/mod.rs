@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 use tf_agent_api::cassandra::backup::Backup;
 use tokio::sync::oneshot;
 
-use crate::disk_space::Room;
+use crate::disk_space::DiskSpace;
 
 pub(super) use self::{
     read::{STAGING, find, stage},
@@ -167,7 +167,7 @@ fn hex(bytes: &[u8]) -> String {
 /// it.
 fn make_sure_of_room(directory: &Path, data: &Path, bytes: u64) -> Result<()> {
     let look = |path: &Path| fs::metadata(path).with_context(|| format!("look at {}", path.display()));
-    let room = Room::of(directory).with_context(|| format!("look at {}", directory.display()))?;
+    let room = DiskSpace::of(directory).with_context(|| format!("look at {}", directory.display()))?;
     // Others write at the same time, each beside its own data.
     let kept = if look(directory)?.dev() == look(data)?.dev() { room.reserve() } else { 0 };
     has_room(directory, bytes, room.left, kept)

@@ -24,7 +24,7 @@ use crate::{
     lock::lock,
     object::{Key, api_resource},
     referenced_objects::Inputs,
-    watch::{Board, Cache, Child, Context, PeerEntry, PodEntry, Primary, Refusal, State},
+    watch::{Cache, Child, Context, PeerEntry, PodEntry, Primary, Refusal, State, WatchStatuses},
 };
 
 use watches::Watches;
@@ -68,13 +68,13 @@ pub enum Trigger {
 }
 
 /// All caches of one operator.
-pub struct World<Cr> {
+pub struct Caches<Cr> {
     /// What the component declares.
     pub declaration: Declaration,
     /// Which namespaces are watched.
     pub scope: Scope,
     /// State of the watches that fill the caches.
-    pub board: Arc<Board>,
+    pub watch_statuses: Arc<WatchStatuses>,
     /// Resources of the operator's own kind.
     pub primaries: Arc<Cache<Primary<Cr>>>,
     /// Objects the operator owns, by kind. Kinds that are peers too are in `peers`.
@@ -85,7 +85,7 @@ pub struct World<Cr> {
     pub pods: Arc<Cache<PodEntry>>,
     /// Nodes.
     pub nodes: Arc<Cache<observed::Node>>,
-    /// Objects of somebody else's kinds that describe the cluster, without metadata, by kind.
+    /// Objects of third-party kinds that describe the cluster, without metadata, by kind.
     pub foreign: HashMap<Kind, Arc<Cache<Value>>>,
     /// Specs of resources that no operator reconciles, by kind.
     pub specs: HashMap<Kind, Arc<Cache<Spec>>>,
@@ -103,9 +103,9 @@ pub struct World<Cr> {
     deleted: Mutex<HashSet<String>>,
 }
 
-impl<Cr: Managed> World<Cr> {
-    /// Empty caches for a component; `board` will show the state of their watches.
-    pub fn new<C: Component<Cr = Cr>>(scope: Scope, board: Arc<Board>) -> Self {
+impl<Cr: Managed> Caches<Cr> {
+    /// Empty caches for a component; `watch_statuses` will show the state of their watches.
+    pub fn new<C: Component<Cr = Cr>>(scope: Scope, watch_statuses: Arc<WatchStatuses>) -> Self {
         let declaration = C::declaration();
         let peers: HashMap<_, _> =
             declaration.peers.iter().map(|peer| (peer.kind, Arc::new(Cache::default()))).collect();
@@ -120,7 +120,7 @@ impl<Cr: Managed> World<Cr> {
         Self {
             declaration,
             scope,
-            board,
+            watch_statuses,
             primaries: Arc::default(),
             children,
             peers,
@@ -139,14 +139,14 @@ impl<Cr: Managed> World<Cr> {
 
     /// Starts every watch. They end when the returned set is dropped.
     pub fn watch(&self, client: &Client, context: &Context, triggers: &mpsc::UnboundedSender<Trigger>) -> JoinSet<()> {
-        Watches { world: self, client, context, triggers, tasks: JoinSet::new() }.start()
+        Watches { caches: self, client, context, triggers, tasks: JoinSet::new() }.start()
     }
 
     /// Whether the cache of a kind holds what the API server has in this namespace (empty for cluster-scoped kinds). Before
     /// the first list has come to its end, or while the watch does not work, it may hold a part only: nothing may be
     /// concluded from what is missing in it.
     pub fn is_synced(&self, kind: Kind, namespace: &str) -> bool {
-        self.board.covering(kind, namespace) == Some(State::Synced)
+        self.watch_statuses.covering(kind, namespace) == Some(State::Synced)
     }
 
     /// The owned object of this kind and key, as last seen.

@@ -24,7 +24,7 @@ use tf_plan::{
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{Trigger, World, belongs, dynamic};
+use super::{Caches, Trigger, belongs, dynamic};
 use crate::{
     identity::Pending,
     object::Key,
@@ -37,7 +37,7 @@ use crate::{
 
 /// Watches of one operator, being started.
 pub(super) struct Watches<'a, Cr> {
-    pub(super) world: &'a World<Cr>,
+    pub(super) caches: &'a Caches<Cr>,
     pub(super) client: &'a Client,
     pub(super) context: &'a Context,
     pub(super) triggers: &'a mpsc::UnboundedSender<Trigger>,
@@ -47,27 +47,27 @@ pub(super) struct Watches<'a, Cr> {
 impl<Cr: Managed> Watches<'_, Cr> {
     /// Starts all of them.
     pub(super) fn start(mut self) -> JoinSet<()> {
-        let world = self.world;
-        for namespace in world.scope.watches() {
+        let caches = self.caches;
+        for namespace in caches.scope.watches() {
             let namespace = namespace.as_deref();
             self.primaries(namespace);
             self.children(namespace);
             self.peers(namespace);
-            if world.declaration.watches_pods() {
+            if caches.declaration.watches_pods() {
                 self.pods(namespace);
             }
             self.specs(namespace);
             self.inputs(namespace);
             self.refusals(namespace);
             self.unbound(namespace);
-            if world.declaration.calls_agents {
+            if caches.declaration.calls_agents {
                 self.authorities(namespace);
             }
         }
-        if world.declaration.calls_agents {
+        if caches.declaration.calls_agents {
             self.requests();
         }
-        if world.declaration.reads_nodes() {
+        if caches.declaration.reads_nodes() {
             self.nodes();
         }
         self.foreign();
@@ -77,7 +77,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
     fn primaries(&mut self, namespace: Option<&str>) {
         let triggers = self.triggers.clone();
         let metrics = self.context.metrics.clone();
-        let kind = self.world.declaration.primary.kind;
+        let kind = self.caches.declaration.primary.kind;
         let changed: Changed<Primary<Cr>> = Arc::new(move |key, before, after| {
             let bad = |primary: Option<&Primary<Cr>>| matches!(primary, Some(Primary::Undecodable { .. }));
             metrics.undecodable.with_label_values(&[kind]).add(i64::from(bad(after)) - i64::from(bad(before)));
@@ -86,18 +86,18 @@ impl<Cr: Managed> Watches<'_, Cr> {
             }
         });
         let watch = Watch {
-            subject: Subject::work(self.world.declaration.primary, namespace),
-            api: dynamic::<DynamicObject>(self.client, self.world.declaration.primary, namespace),
+            subject: Subject::work(self.caches.declaration.primary, namespace),
+            api: dynamic::<DynamicObject>(self.client, self.caches.declaration.primary, namespace),
             selector: Selector::All,
             reduce: primary::<Cr>,
-            sink: Kept::new(self.world.primaries.clone(), changed),
+            sink: Kept::new(self.caches.primaries.clone(), changed),
         };
         watch.start(self.context, &mut self.tasks);
     }
 
     fn children(&mut self, namespace: Option<&str>) {
-        for (kind, cache) in &self.world.children {
-            if !kind.namespaced && namespace != self.world.scope.watches().first().and_then(|first| first.as_deref()) {
+        for (kind, cache) in &self.caches.children {
+            if !kind.namespaced && namespace != self.caches.scope.watches().first().and_then(|first| first.as_deref()) {
                 continue; // One watch is enough for what has no namespace.
             }
             let namespace = namespace.filter(|_| kind.namespaced);
@@ -129,15 +129,15 @@ impl<Cr: Managed> Watches<'_, Cr> {
         }
     }
 
-    /// Members' requests for certificates, of all operators: they have no namespace. Whose one is, its requester tells.
+    /// Members' requests for certificates, of all operators: they have no namespace. The requester says to which member a request belongs.
     fn requests(&mut self) {
-        let wake = self.world.requests.clone();
+        let wake = self.caches.requests.clone();
         let watch = Watch {
             subject: Subject::work(CERTIFICATE_SIGNING_REQUEST, None),
             api: Api::<CertificateSigningRequest>::all(self.client.clone()),
             selector: Selector::Fields(format!("spec.signerName={}", names::MEMBER_SIGNER)),
             reduce: |request| (Key::of(&request.metadata), Pending::of(request)),
-            sink: Kept::new(self.world.requests.pending.clone(), Arc::new(move |_, _, _| wake.changed.notify_one())),
+            sink: Kept::new(self.caches.requests.pending.clone(), Arc::new(move |_, _, _| wake.changed.notify_one())),
         };
         watch.start(self.context, &mut self.tasks);
     }
@@ -150,26 +150,26 @@ impl<Cr: Managed> Watches<'_, Cr> {
             api: dynamic::<PartialObjectMeta<DynamicObject>>(self.client, SECRET, namespace),
             selector: Selector::Fields(format!("metadata.name={}", names::AUTHORITY)),
             reduce: |object| (Key::of(&object.metadata), object.metadata.resource_version.unwrap_or_default()),
-            sink: Kept::new(self.world.authorities.clone(), self.wakes_all()),
+            sink: Kept::new(self.caches.authorities.clone(), self.wakes_all()),
         };
         watch.start(self.context, &mut self.tasks);
     }
 
     /// Pods that the API server refuses: only the events of the workloads' controllers have the cause.
     fn refusals(&mut self, namespace: Option<&str>) {
-        let kinds = self.world.declaration.workload_kinds();
-        let workloads = kinds.filter_map(|kind| self.world.children.get(&kind).cloned()).collect();
+        let kinds = self.caches.declaration.workload_kinds();
+        let workloads = kinds.filter_map(|kind| self.caches.children.get(&kind).cloned()).collect();
         let (subject, wake) = (Subject::work(EVENT, namespace), self.wakes_owner());
-        self.events(subject, "reason=FailedCreate", refusal, &self.world.refusals, workloads, wake);
+        self.events(subject, "reason=FailedCreate", refusal, &self.caches.refusals, workloads, wake);
     }
 
     /// Claims without a volume: only events say why.
     fn unbound(&mut self, namespace: Option<&str>) {
-        let claims = self.world.children.get(&PERSISTENT_VOLUME_CLAIM).cloned().into_iter().collect();
+        let claims = self.caches.children.get(&PERSISTENT_VOLUME_CLAIM).cloned().into_iter().collect();
         let subject = Subject { purpose: Purpose::Claims, ..Subject::work(EVENT, namespace) };
         let wake = self.wakes_named(|child: &Child| &child.labels);
         let fields = "involvedObject.kind=PersistentVolumeClaim";
-        self.events(subject, fields, unbound, &self.world.unbound, claims, wake);
+        self.events(subject, fields, unbound, &self.caches.unbound, claims, wake);
     }
 
     /// Events with these fields. One about an object in `about` wakes the resource that `wake` knows of it.
@@ -202,13 +202,13 @@ impl<Cr: Managed> Watches<'_, Cr> {
     }
 
     fn managed(&self) -> Selector {
-        Selector::Labels(format!("{}={}", names::LABEL_MANAGED_BY, self.world.declaration.operator))
+        Selector::Labels(format!("{}={}", names::LABEL_MANAGED_BY, self.caches.declaration.operator))
     }
 
     /// A change of an owned object wakes its owner, and only it.
     fn wakes_owner(&self) -> Changed<Child> {
         let triggers = self.triggers.clone();
-        let primaries = self.world.primaries.clone();
+        let primaries = self.caches.primaries.clone();
         Arc::new(move |_, before, after| {
             let owners: BTreeSet<&str> =
                 [before, after].into_iter().flatten().filter_map(|c| c.owner.as_deref()).collect();
@@ -226,7 +226,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
         T: 'static,
     {
         let triggers = self.triggers.clone();
-        let primaries = self.world.primaries.clone();
+        let primaries = self.caches.primaries.clone();
         Arc::new(move |key, before, after| {
             let Some(labels) = after.or(before).map(labels) else { return };
             let is_its = |owner: &Key| owner.namespace == key.namespace && belongs::<Cr>(labels, owner);
@@ -237,12 +237,12 @@ impl<Cr: Managed> Watches<'_, Cr> {
     }
 
     fn peers(&mut self, namespace: Option<&str>) {
-        for (kind, cache) in &self.world.peers {
+        for (kind, cache) in &self.caches.peers {
             let watch = Watch {
                 subject: Subject::work(*kind, namespace),
                 api: dynamic::<DynamicObject>(self.client, *kind, namespace),
                 selector: Selector::All,
-                reduce: if self.world.declaration.owns(*kind) { part } else { service },
+                reduce: if self.caches.declaration.owns(*kind) { part } else { service },
                 // A reference may cross namespaces, and there are few resources: all of them look.
                 sink: Kept::new(cache.clone(), self.wakes_all()),
             };
@@ -257,7 +257,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
             // As workloads select them: pods that the Go tf-operator made are among them.
             selector: Selector::Labels(format!("{}={}", names::LABEL_TYPE, Cr::type_name())),
             reduce: pod,
-            sink: Kept::new(self.world.pods.clone(), self.wakes_named(|entry: &PodEntry| &entry.labels)),
+            sink: Kept::new(self.caches.pods.clone(), self.wakes_named(|entry: &PodEntry| &entry.labels)),
         };
         watch.start(self.context, &mut self.tasks);
     }
@@ -268,15 +268,15 @@ impl<Cr: Managed> Watches<'_, Cr> {
             api: Api::<LeanNode>::all(self.client.clone()),
             selector: Selector::All,
             reduce: node,
-            sink: Kept::new(self.world.nodes.clone(), self.wakes_all()),
+            sink: Kept::new(self.caches.nodes.clone(), self.wakes_all()),
         };
         watch.start(self.context, &mut self.tasks);
     }
 
     /// What describes the cluster: one object each, and all resources look.
     fn foreign(&mut self) {
-        for (kind, name) in self.world.declaration.foreign() {
-            let Some(cache) = self.world.foreign.get(&kind) else { continue };
+        for (kind, name) in self.caches.declaration.foreign() {
+            let Some(cache) = self.caches.foreign.get(&kind) else { continue };
             let watch = Watch {
                 subject: Subject::work(kind, None),
                 api: dynamic::<DynamicObject>(self.client, kind, None),
@@ -290,7 +290,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
 
     /// Resources that others name, and that no operator reconciles.
     fn specs(&mut self, namespace: Option<&str>) {
-        for (kind, cache) in &self.world.specs {
+        for (kind, cache) in &self.caches.specs {
             let watch = Watch {
                 subject: Subject::work(*kind, namespace),
                 api: dynamic::<DynamicObject>(self.client, *kind, namespace),
@@ -306,7 +306,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
     /// only if one of them refers to the name.
     fn inputs(&mut self, namespace: Option<&str>) {
         let mut kinds = Vec::new();
-        for read in &self.world.declaration.reads {
+        for read in &self.caches.declaration.reads {
             match read {
                 tf_plan::declaration::Read::Secrets { .. } => kinds.push(SECRET),
                 tf_plan::declaration::Read::ConfigMaps { .. } => kinds.push(CONFIG_MAP),
@@ -319,7 +319,7 @@ impl<Cr: Managed> Watches<'_, Cr> {
                 api: dynamic::<PartialObjectMeta<DynamicObject>>(self.client, kind, namespace),
                 selector: Selector::All,
                 reduce: |object| (Key::of(&object.metadata), ()),
-                sink: Arc::new(InputSink { kind, inputs: self.world.inputs.clone(), triggers: self.triggers.clone() }),
+                sink: Arc::new(InputSink { kind, inputs: self.caches.inputs.clone(), triggers: self.triggers.clone() }),
             };
             watch.start(self.context, &mut self.tasks);
         }
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_resource_that_took_the_name_of_another_unseen_both_are_told() {
+    fn a_resource_that_took_the_name_of_another_unseen_reports_both() {
         let key = Key::new("tf", "a");
         let (old, moved, new) = (versioned("1", "5"), versioned("1", "6"), versioned("2", "7"));
         let gone = Trigger::Gone(key.clone(), "1".into());

@@ -1,4 +1,4 @@
-//! The state of every watch, for planners, readiness and whoever waits for the first synchronisation.
+//! The state of every watch, for planners, readiness and tasks that wait for the first synchronisation.
 
 use std::{collections::HashMap, sync::Mutex};
 
@@ -49,13 +49,13 @@ pub enum State {
 
 /// States by subject.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct WatchStatuses {
     states: Mutex<HashMap<Subject, State>>,
     /// Counts changes.
     changed: watch::Sender<()>,
 }
 
-impl Board {
+impl WatchStatuses {
     /// Records the state of a watch.
     pub fn set(&self, subject: &Subject, state: State) {
         let previous = self.lock().insert(subject.clone(), state.clone());
@@ -96,7 +96,7 @@ impl Board {
         while !self.all_tried() && changes.changed().await.is_ok() {}
     }
 
-    /// Tells of every change of the state of any watch from now on, also of one that happened while nobody was waiting.
+    /// Receives every change of the state of any watch from now on, also a change while no task was waiting.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
