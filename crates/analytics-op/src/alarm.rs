@@ -174,7 +174,7 @@ fn carry_out(
     let table = table();
     let needed = [alarm_gen::CONTAINER.name, kafka::CONTAINER.name];
     let listed = &cr.spec.service_configuration.containers;
-    let mut member_set = member::prepare(cr, observed, &table, &needed, listed, true)?;
+    let mut member_set = member::prepare(cr, observed, &table, &needed, listed)?;
     member_set.membership.notes.extend(around.services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
     let cluster = Cluster { cr, around, members: member_set.members(), agents: &agents };
@@ -187,7 +187,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..daemons.parts(daemon::logs("analytics-alarm", "analyticsalarm1", &member_set.identity), around.shared()?)
+        ..daemons.parts(daemon::logs("analytics-alarm", ANALYTICS_ALARM, &member_set.identity), around.shared()?)
     };
     // Behind those of the node manager, as in pods of earlier releases: another order would be another pod.
     parts.volumes.push(kafka::volume());

@@ -23,7 +23,7 @@ use crate::{OPERATOR, config, services::Services};
 pub const GRACE_SECONDS: i64 = 30;
 
 /// Chooses members and containers of a kind, one member on each node that matches. `needed`: containers without which a member is of no use; `listed`: the
-/// spec's container list; `uses_auth`: whether the kind uses `authParameters`.
+/// spec's container list.
 ///
 /// # Errors
 /// When the spec leaves out what is needed, no node matches, or nodes cannot be read.
@@ -33,13 +33,12 @@ pub fn prepare<'a, Cr: Managed, C>(
     table: &[Entry<C>],
     needed: &[&'static str],
     listed: &[Container],
-    uses_auth: bool,
 ) -> Result<MemberSet<'a, Cr>, NotReady> {
     selection::require(listed, needed)?;
     let containers = daemon::containers(table);
     // Kafka keeps copies on brokers by them, and alarm generators have databases of Redis: of those there are sixteen.
     let identities = Identities::Lowest;
-    let traits = Traits { identities, uses_auth, ..Traits::without_data(OPERATOR, &containers, listed) };
+    let traits = Traits { identities, ..Traits::without_data(OPERATOR, &containers, listed) };
     MemberSet::prepare(cr, observed, &traits)
 }
 

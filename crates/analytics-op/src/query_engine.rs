@@ -5,6 +5,7 @@ use tf_api::{
     common::LogLevel,
     contract::{ConditionType, Draft, MemberStatus},
     kinds::{ANALYTICS, CASSANDRA, QUERY_ENGINE, REDIS},
+    names::ANALYTICSDB,
     ports,
     schema::Port,
 };
@@ -78,9 +79,12 @@ fn dependencies(cr: &QueryEngine) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, CollectorReady, RedisReady};
     let from = &cr.spec.dependencies;
     vec![
-        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "analyticsdb1", CQL, Need::BringUp),
-        dependency(RedisReady, REDIS, from.redis.as_ref(), "redis1", REDIS_ENDPOINT, Need::BringUp),
-        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::BringUp),
+        Dependency {
+            default_name: ANALYTICSDB,
+            ..dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), CQL, Need::BringUp)
+        },
+        dependency(RedisReady, REDIS, from.redis.as_ref(), REDIS_ENDPOINT, Need::BringUp),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), COLLECTOR, Need::BringUp),
     ]
 }
 
@@ -188,7 +192,7 @@ fn carry_out(
 ) -> Result<Plan, NotReady> {
     let table = table();
     let listed = &cr.spec.service_configuration.containers;
-    let mut member_set = member::prepare(cr, observed, &table, &[query_engine::CONTAINER.name], listed, false)?;
+    let mut member_set = member::prepare(cr, observed, &table, &[query_engine::CONTAINER.name], listed)?;
     member_set.membership.notes.extend(services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
     let log_level = cr.spec.common_configuration.log_level.unwrap_or_default();
@@ -198,7 +202,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..daemons.parts(daemon::logs("queryengine", "queryengine1", &member_set.identity), Files::default())
+        ..daemons.parts(daemon::logs("queryengine", QUERY_ENGINE, &member_set.identity), Files::default())
     };
     member_set.roll_out(parts, &members(query_engine::CONTAINER.name), |_| ())
 }

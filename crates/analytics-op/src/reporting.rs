@@ -31,14 +31,7 @@ use crate::{
 pub fn dependencies(sources: Sources<'_>, analytics: Option<&DependencySource>) -> Vec<Dependency> {
     let mut all = services::dependencies(sources);
     let collector = ConditionType::CollectorReady;
-    all.push(tf_contrail::services::dependency(
-        collector,
-        ANALYTICS,
-        analytics,
-        "analytics1",
-        COLLECTOR,
-        Need::BringUp,
-    ));
+    all.push(tf_contrail::services::dependency(collector, ANALYTICS, analytics, COLLECTOR, Need::BringUp));
     all
 }
 

@@ -54,11 +54,11 @@ pub struct Sources<'a> {
 pub fn dependencies(from: Sources<'_>) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, ConfigApiReady, RabbitmqReady, RedisReady, ZookeeperReady};
     vec![
-        dependency(CassandraReady, CASSANDRA, from.cassandra, "configdb1", CQL, Need::BringUp),
-        dependency(ZookeeperReady, ZOOKEEPER, from.zookeeper, "zookeeper1", CLIENT, Need::BringUp),
-        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq, "rabbitmq1", AMQP, Need::BringUp),
-        dependency(RedisReady, REDIS, from.redis, "redis1", REDIS_ENDPOINT, Need::BringUp),
-        dependency(ConfigApiReady, CONFIG, from.config, "config1", API, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra, CQL, Need::BringUp),
+        dependency(ZookeeperReady, ZOOKEEPER, from.zookeeper, CLIENT, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq, AMQP, Need::BringUp),
+        dependency(RedisReady, REDIS, from.redis, REDIS_ENDPOINT, Need::BringUp),
+        dependency(ConfigApiReady, CONFIG, from.config, API, Need::BringUp),
     ]
 }
 

@@ -171,7 +171,7 @@ fn carry_out(
     let table = table();
     let needed = [snmp_collector::CONTAINER.name, topology::CONTAINER.name];
     let listed = &cr.spec.service_configuration.containers;
-    let mut member_set = member::prepare(cr, observed, &table, &needed, listed, true)?;
+    let mut member_set = member::prepare(cr, observed, &table, &needed, listed)?;
     member_set.membership.notes.extend(around.services.notes.iter().cloned());
     let agents = agents(cr, &observed.operator.cluster_domain);
     let cluster = Cluster { cr, around, members: member_set.members(), agents: &agents };
@@ -188,7 +188,7 @@ fn carry_out(
         grace_seconds: GRACE_SECONDS,
         ignored: ignored(cr, observed),
         drafts,
-        ..daemons.parts(daemon::logs("analytics-snmp", "analyticssnmp1", &member_set.identity), shared)
+        ..daemons.parts(daemon::logs("analytics-snmp", ANALYTICS_SNMP, &member_set.identity), shared)
     };
     member_set.roll_out(parts, &members(snmp_collector::CONTAINER.name), |plan| {
         let nodes = [Nodes::members(plan, ANALYTICS_SNMP_NODE, "analytics_snmp_node_ip_address")];

@@ -5,6 +5,7 @@ use tf_api::{
     Config, ConfigConfiguration, Managed as _,
     common::AaaMode,
     contract::{Draft, Protocol, Reason},
+    kinds::CONFIG,
 };
 use tf_contrail::daemon::{self, Daemons};
 use tf_pki::member::service_names;
@@ -29,8 +30,6 @@ use crate::{
     services::{self, Services},
 };
 
-/// Name of the resource whose directories the Go tf-operator left on nodes.
-pub const LEGACY: &str = "config1";
 const API: &str = daemons::api::CONTAINER.name;
 const DEVICE_MANAGER: &str = device_manager::CONTAINER.name;
 const DNSMASQ: &str = dnsmasq::CONTAINER.name;
@@ -106,7 +105,7 @@ fn carry_out(
         ignored: ignored(cr, observed),
         drafts,
         own_status,
-        ..daemons.parts(daemon::logs("config", LEGACY, &member_set.identity), cluster.shared()?)
+        ..daemons.parts(daemon::logs("config", CONFIG, &member_set.identity), cluster.shared()?)
     };
     member_set.roll_out(parts, &MEMBERS, |plan| registration::complete(plan, cr, observed, &services.database))
 }

@@ -33,11 +33,11 @@ pub fn dependencies(cr: &Config) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, CollectorReady, RabbitmqReady, ZookeeperReady};
     let from = &cr.spec.dependencies;
     vec![
-        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
-        dependency(ZookeeperReady, ZOOKEEPER, from.zookeeper.as_ref(), "zookeeper1", CLIENT, Need::BringUp),
-        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), CQL, Need::BringUp),
+        dependency(ZookeeperReady, ZOOKEEPER, from.zookeeper.as_ref(), CLIENT, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), AMQP, Need::BringUp),
         // Analytics itself waits for the config API.
-        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), COLLECTOR, Need::Optional),
     ]
 }
 

@@ -5,6 +5,7 @@ use tf_api::{
     Control, ControlConfiguration,
     common::AuthMode,
     contract::{Draft, Endpoint, Protocol},
+    kinds::CONTROL,
 };
 use tf_contrail::daemon::{self, Daemons};
 use tf_plan::{
@@ -100,7 +101,7 @@ fn carry_out(
         ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(spec),
-        ..daemons.parts(daemon::logs("control", "control1", &member_set.identity), cluster.shared())
+        ..daemons.parts(daemon::logs("control", CONTROL, &member_set.identity), cluster.shared())
     };
     member_set.roll_out(parts, &MEMBERS, |plan| {
         network.complete(plan, cr, observed);

@@ -31,12 +31,12 @@ pub fn dependencies(cr: &Control) -> Vec<Dependency> {
     use ConditionType::{CassandraReady, CollectorReady, ConfigApiReady, RabbitmqReady};
     let from = &cr.spec.dependencies;
     vec![
-        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
-        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), "rabbitmq1", AMQP, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), CQL, Need::BringUp),
+        dependency(RabbitmqReady, RABBITMQ, from.rabbitmq.as_ref(), AMQP, Need::BringUp),
         // It makes the keyspace that the daemons read (docs/upstream/daemons.md#start-order), and has the nodes.
         // The daemons do not talk to it.
-        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
-        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", COLLECTOR, Need::Optional),
+        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), API, Need::BringUp),
+        dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), COLLECTOR, Need::Optional),
     ]
 }
 

@@ -5,6 +5,7 @@ use tf_api::{
     Kubemanager, Managed as _,
     common::AuthMode,
     contract::{ConditionType, Draft, Reason},
+    kinds::KUBEMANAGER,
     ports,
 };
 use tf_contrail::daemon::{self, Daemons};
@@ -87,7 +88,7 @@ pub fn plan(cr: &Kubemanager, observed: &Observed<Kubemanager>) -> Result<Plan, 
             ignored: ignored(cr, observed),
             drafts: drafts.clone(),
             own_status: Map::from_iter([("clusterName".to_owned(), json!(kubernetes.name))]),
-            ..daemons.parts(daemon::logs("kubemanager", "kubemanager1", &member_set.identity), Files::default())
+            ..daemons.parts(daemon::logs("kubemanager", KUBEMANAGER, &member_set.identity), Files::default())
         };
         member_set.roll_out(parts, &MEMBERS, |_| ())
     };

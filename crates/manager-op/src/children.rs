@@ -40,7 +40,7 @@ pub fn children(cr: &Manager) -> Result<Vec<Child>, NotReady> {
     let mut taken = BTreeSet::new();
     let mut children = Vec::new();
     for (service, entry) in cr.spec.services.requested() {
-        let name = entry.metadata.name.clone().unwrap_or_else(|| usual_name(service).to_owned());
+        let name = entry.metadata.name.clone().unwrap_or_else(|| service.kind.default_name.to_owned());
         if !taken.insert((service.kind.kind, name.clone())) {
             return Err(NotReady::invalid(
                 Reason::InvalidSpec,
@@ -53,26 +53,6 @@ pub fn children(cr: &Manager) -> Result<Vec<Child>, NotReady> {
         children.push(child(cr, &identity, service, entry, name));
     }
     Ok(children)
-}
-
-/// The name the Go tf-operator fixed for the kind.
-fn usual_name(service: &ServiceInfo) -> &'static str {
-    match service.key {
-        "analytics" => "analytics1",
-        "analyticsAlarm" => "analyticsalarm1",
-        "analyticsSnmp" => "analyticssnmp1",
-        "cassandras" => names::CONFIGDB,
-        "config" => "config1",
-        "controls" => "control1",
-        "kubemanager" | "kubemanagers" => "kubemanager1",
-        "queryengine" => "queryengine1",
-        "rabbitmq" => "rabbitmq1",
-        "redis" => "redis1",
-        "webui" => "webui1",
-        "zookeeper" | "zookeepers" => "zookeeper1",
-        "vrouterProfiles" => "vrouterprofile1",
-        _ => "vrouter1",
-    }
 }
 
 fn child(cr: &Manager, identity: &Identity, service: &'static ServiceInfo, entry: &Service, name: String) -> Child {

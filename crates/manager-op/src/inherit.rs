@@ -38,7 +38,7 @@ const OWN_WINS: [&str; 11] = [
 pub fn spec(cr: &Manager, service: &ServiceInfo, name: &str, own: &Map<String, Value>) -> Inherited {
     let mut spec = own.clone();
     let mut ignored = Vec::new();
-    if has_no_pods(service) {
+    if !service.kind.has_pods {
         return Inherited { spec, shares_auth: false, ignored };
     }
     let settings = settings(cr);
@@ -90,7 +90,7 @@ pub fn unused(cr: &Manager) -> Vec<String> {
     let unused = settings.keys().map(String::as_str).filter(|field| {
         let mut requested = cr.spec.services.requested();
         requested.all(|(service, entry)| {
-            has_no_pods(service) || !takes(field, service, &own_settings(&entry.spec.0), &settings)
+            !service.kind.has_pods || !takes(field, service, &own_settings(&entry.spec.0), &settings)
         })
     });
     let why = |field| match field {
@@ -128,21 +128,14 @@ fn takes(field: &str, service: &ServiceInfo, own: &Map<String, Value>, settings:
     concerns(field, service) && !(field == "networkPolicy" && in_network_of_node())
 }
 
-/// Whether the kind is a piece of configuration, without common settings.
-fn has_no_pods(service: &ServiceInfo) -> bool {
-    service.kind.kind == "VrouterProfile"
-}
-
 /// Whether a common setting can have an effect on the component. Where it cannot, passing it on would only make the
 /// component report it.
 fn concerns(field: &str, service: &ServiceInfo) -> bool {
     match field {
         "replicas" => service.kind.scales,
-        "distribution" => service.kind.kind == "Vrouter",
-        "authParameters" => {
-            !matches!(service.kind.kind, "Cassandra" | "QueryEngine" | "Rabbitmq" | "Redis" | "Zookeeper")
-        }
-        "storage" => matches!(service.kind.kind, "Cassandra" | "Rabbitmq" | "Zookeeper"),
+        "distribution" => service.kind.uses_distribution,
+        "authParameters" => service.kind.uses_auth,
+        "storage" => service.kind.keeps_data,
         _ => true,
     }
 }

@@ -94,8 +94,6 @@ pub(crate) fn prepare<'a>(
             joining: Joining::Anytime,
             leaving: Leaving::Released,
             identities: Identities::New { highest: highest(cr) },
-            has_data: true,
-            uses_auth: false,
             takes_over: true,
             changing: changing.as_deref(),
         },

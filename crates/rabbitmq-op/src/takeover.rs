@@ -139,6 +139,6 @@ mod tests {
             assert!(why.contains("3.10 to 3.13 alone") && why.contains("begin a new cluster"), "{unfit}: {why}");
         }
         let why = is_ours(None).unwrap_err().message;
-        assert!(why.contains("tf.tungsten.io/former-release, 3.10 for example"), "{why}");
+        assert!(why.contains("set the annotation tf.tungsten.io/former-release, for example to 3.10"), "{why}");
     }
 }

@@ -89,8 +89,6 @@ pub(crate) fn servers<'a>(cr: &'a Redis, observed: &'a Observed<Redis>) -> Resul
             // What it held is a copy of what its clients or the others have, or a session whose user logs in again.
             leaving: mode::leaving(mode, cr, observed),
             identities: Identities::New { highest: 0 },
-            has_data: false,
-            uses_auth: false,
             takes_over: true,
             changing: None,
         },

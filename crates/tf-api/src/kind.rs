@@ -9,21 +9,62 @@ pub struct KindInfo {
     pub plural: &'static str,
     /// The operator that owns the kind, for example zookeeper-op.
     pub operator: &'static str,
+    /// Name of the resource where nothing states another, the Go tf-operator's, for example zookeeper1.
+    pub default_name: &'static str,
+    /// Whether its resources have pods, and so common settings; a kind without is a piece of configuration.
+    pub has_pods: bool,
     /// Whether `spec.commonConfiguration.replicas` counts members.
     pub scales: bool,
+    /// Whether members keep data, in what `spec.commonConfiguration.storage` states.
+    pub keeps_data: bool,
+    /// Whether `spec.commonConfiguration.authParameters` has an effect.
+    pub uses_auth: bool,
+    /// Whether `spec.commonConfiguration.distribution` has an effect: it concerns the kernel module.
+    pub uses_distribution: bool,
     /// Whether the status has an `endpoint`, the cluster address of a Service.
     pub endpoint_column: bool,
 }
 
 impl KindInfo {
-    /// A kind whose members are the pods of a StatefulSet.
-    pub(crate) const fn stateful(kind: &'static str, plural: &'static str, operator: &'static str) -> Self {
-        Self { kind, plural, operator, scales: true, endpoint_column: false }
+    /// A kind without pods.
+    pub(crate) const fn new(
+        kind: &'static str,
+        plural: &'static str,
+        operator: &'static str,
+        default_name: &'static str,
+    ) -> Self {
+        Self {
+            kind,
+            plural,
+            operator,
+            default_name,
+            has_pods: false,
+            scales: false,
+            keeps_data: false,
+            uses_auth: false,
+            uses_distribution: false,
+            endpoint_column: false,
+        }
     }
 
-    /// A kind without members, or whose members are counted by nodes.
-    pub(crate) const fn other(kind: &'static str, plural: &'static str, operator: &'static str) -> Self {
-        Self { kind, plural, operator, scales: false, endpoint_column: false }
+    /// The same with a pod on each node, of a DaemonSet.
+    pub(crate) const fn on_nodes(self) -> Self {
+        Self { has_pods: true, uses_distribution: true, ..self }
+    }
+
+    /// The same with members that are the pods of a StatefulSet.
+    pub(crate) const fn members(self) -> Self {
+        Self { has_pods: true, scales: true, ..self }
+    }
+
+    /// The same with members that keep data.
+    pub(crate) const fn data(self) -> Self {
+        Self { keeps_data: true, ..self }
+    }
+
+    /// The same with daemons that authenticate users or themselves at Keystone.
+    pub(crate) const fn keystone(self) -> Self {
+        Self { uses_auth: true, ..self }
     }
 
     /// The same with a Service in front of the members.

@@ -8,6 +8,7 @@ use tf_agent_api::{
     launch::{Launch, OnChange, PATIENCE, file_name},
     node,
 };
+use tf_api::{KindInfo, schema::Port};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -101,7 +102,7 @@ pub fn path(file: &str) -> String {
 #[derive(Default)]
 pub struct Daemons {
     containers: Vec<DaemonContainer>,
-    ports: Vec<(&'static str, tf_api::schema::Port)>,
+    ports: Vec<(&'static str, Port)>,
     volumes: Vec<Volume>,
     files: Files,
 }
@@ -155,7 +156,7 @@ impl Daemons {
     }
 }
 
-/// The volume of a component's logs. `legacy`: name of the resource whose directories the Go tf-operator left on nodes.
-pub fn logs(directory: &str, legacy: &str, identity: &Identity) -> Volume {
-    host_path(LOGS, &storage::node_directory(LOG_DIR, directory, &[legacy], identity))
+/// The volume of a component's logs. The resource with the kind's default name has the directory that the Go tf-operator left on nodes.
+pub fn logs(directory: &str, kind: KindInfo, identity: &Identity) -> Volume {
+    host_path(LOGS, &storage::node_directory(LOG_DIR, directory, &[kind.default_name], identity))
 }

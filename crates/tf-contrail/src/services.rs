@@ -27,12 +27,11 @@ pub const AMQP: &str = "amqp";
 /// Endpoint of the collectors.
 pub const COLLECTOR: &str = "collector";
 
-/// A service that daemons use, by the name that the Go tf-operator gave it if `source` says nothing.
+/// A service that daemons use, by its default name if `source` names none.
 pub fn dependency(
     condition: ConditionType,
     kind: KindInfo,
     source: Option<&DependencySource>,
-    default_name: &'static str,
     endpoint: &'static str,
     need: Need,
 ) -> Dependency {
@@ -45,7 +44,7 @@ pub fn dependency(
         condition,
         kind: Kind::custom(kind),
         source: source.cloned(),
-        default_name,
+        default_name: kind.default_name,
         endpoint,
         need,
     }

@@ -39,7 +39,7 @@ use crate::{
     resize::Capacity,
     rollout,
     secret::SecretData,
-    selection::{OBSOLETE, Offer, Selection, Uses},
+    selection::{OBSOLETE, Offer, Selection},
     takeover,
 };
 
@@ -62,10 +62,6 @@ pub struct Traits<'a> {
     pub leaving: Leaving,
     /// Which identities new members get.
     pub identities: Identities,
-    /// Whether members keep data.
-    pub has_data: bool,
-    /// Whether the component uses `authParameters`.
-    pub uses_auth: bool,
     /// Whether pods that the Go tf-operator made are taken over.
     pub takes_over: bool,
     /// A change of who is a member that has begun: a hibernation waits for its end.
@@ -84,8 +80,6 @@ impl<'a> Traits<'a> {
             joining: Joining::Anytime,
             leaving: Leaving::Dropped,
             identities: Identities::New { highest: 0 },
-            has_data: false,
-            uses_auth: true,
             takes_over: false,
             changing: None,
         }
@@ -163,18 +157,7 @@ impl<'a, Cr: Managed> MemberSet<'a, Cr> {
         let selection = Selection::of(
             cr,
             &observed.operator,
-            &Offer {
-                builtins: traits.builtins,
-                containers: traits.containers,
-                obsolete: traits.obsolete,
-                uses: Uses {
-                    storage: traits.has_data,
-                    auth: traits.uses_auth,
-                    replicas: true,
-                    certificates: true,
-                    ..Uses::default()
-                },
-            },
+            &Offer { builtins: traits.builtins, containers: traits.containers, obsolete: traits.obsolete },
         )?;
         let nodes = observed.nodes.known()?;
         let placement = Placement::of_members(common);
@@ -185,7 +168,7 @@ impl<'a, Cr: Managed> MemberSet<'a, Cr> {
         } else {
             recorded
         };
-        let (recorded, news) = if traits.has_data {
+        let (recorded, news) = if Cr::INFO.keeps_data {
             let workload = identity.workload_name("statefulset");
             let workload = observed.workloads.get(&workload).map(|workload| workload.name.as_str());
             let confirmed = numbers::of_volumes(recorded.clone(), &Reports::of_observed(observed), workload)?;
@@ -207,14 +190,14 @@ impl<'a, Cr: Managed> MemberSet<'a, Cr> {
             cr,
             observed,
             recorded: &recorded,
-            has_data: traits.has_data,
+            has_data: Cr::INFO.keeps_data,
             changing: traits.changing,
             workload: &identity.workload_name("statefulset"),
         });
         let membership = match hibernation {
             // No member comes or goes meanwhile, even if nodes do.
             Hibernation::Asleep => hibernation::membership(&recorded, nodes, &desired),
-            _ if is_mixed && traits.has_data => takeover::membership(&recorded, nodes, &desired),
+            _ if is_mixed && Cr::INFO.keeps_data => takeover::membership(&recorded, nodes, &desired),
             Hibernation::Awake | Hibernation::Held(..) => members::choose(&recorded, nodes, &desired),
         };
         if membership.members.is_empty() {

@@ -3,7 +3,7 @@
 //! Every component begins with this, whether it has members or one pod per node.
 
 use tf_api::{
-    Managed,
+    KindInfo, Managed,
     common::{Container, PodConfiguration},
     contract::Reason,
 };
@@ -34,23 +34,6 @@ pub struct Offer<'a> {
     pub containers: &'a [Container],
     /// Containers of the Go tf-operator that this operator does not need, with why. Naming them is no mistake.
     pub obsolete: &'a [(&'static str, &'static str)],
-    /// Common settings that have an effect on this component, of those that do not have one on every component.
-    pub uses: Uses,
-}
-
-/// Common settings that some components use and others do not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uses {
-    /// `storage`: pods keep data.
-    pub storage: bool,
-    /// `authParameters`.
-    pub auth: bool,
-    /// `distribution`: it concerns the kernel module.
-    pub distribution: bool,
-    /// `replicas`: the component has members.
-    pub replicas: bool,
-    /// `certificates`: members get some.
-    pub certificates: bool,
 }
 
 /// The containers of a resource.
@@ -79,7 +62,7 @@ impl Selection {
         if let Some(unusable) = offer.containers.iter().filter(runs).find_map(unusable_image) {
             return Err(unusable);
         }
-        let mut ignored = ignored_common(cr.common(), offer.uses);
+        let mut ignored = ignored_common(cr.common(), Cr::INFO);
         ignored.extend(unknown.into_iter().map(|name| ignored_container(&name, offer)));
         ignored.extend(unclear_containers(offer.containers));
         Ok(Self { release, containers, ignored })
@@ -153,19 +136,18 @@ fn unclear_containers(containers: &[Container]) -> impl Iterator<Item = String> 
 }
 
 /// Common settings that are set and cannot have an effect on this component.
-fn ignored_common(common: &PodConfiguration, uses: Uses) -> Vec<String> {
+fn ignored_common(common: &PodConfiguration, kind: KindInfo) -> Vec<String> {
     let settings = [
         (common.host_network == Some(false), "hostNetwork", "the daemons need their node's network"),
         (common.network_policy.is_some(), "networkPolicy", "policies have no effect on pods in their node's network"),
         (
-            common.certificates.is_some() && !uses.certificates,
-            "certificates",
-            "this release issues none for these members yet",
+            common.distribution.is_some() && !kind.uses_distribution,
+            "distribution",
+            "it concerns the kernel module only",
         ),
-        (common.distribution.is_some() && !uses.distribution, "distribution", "it concerns the kernel module only"),
-        (common.replicas.is_some() && !uses.replicas, "replicas", "one pod runs on every chosen node"),
-        (common.storage.is_some() && !uses.storage, "storage", "members keep no data"),
-        (common.auth_parameters.is_some() && !uses.auth, "authParameters", "the service does not use them"),
+        (common.replicas.is_some() && !kind.scales, "replicas", "one pod runs on every chosen node"),
+        (common.storage.is_some() && !kind.keeps_data, "storage", "members keep no data"),
+        (common.auth_parameters.is_some() && !kind.uses_auth, "authParameters", "the service does not use them"),
     ];
     settings
         .into_iter()

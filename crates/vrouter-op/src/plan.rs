@@ -40,7 +40,7 @@ use tf_plan::{
     plan::{Plan, Rollout},
     procedure,
     secret::SecretData,
-    selection::{Offer, Selection, Uses},
+    selection::{Offer, Selection},
 };
 
 use crate::{
@@ -109,7 +109,6 @@ fn complete(
             builtins: &pods::CONTAINERS,
             containers: &cr.spec.service_configuration.containers,
             obsolete: &pods::OBSOLETE,
-            uses: Uses { auth: true, certificates: true, distribution: true, ..Uses::default() },
         },
     )?;
     let cluster = Cluster::of(&observed.facts, &observed.foreign);

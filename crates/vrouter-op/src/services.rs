@@ -43,13 +43,11 @@ pub fn dependencies(cr: &Vrouter) -> Vec<Dependency> {
         let reference = ResourceReference { name: instance?.to_owned(), namespace: None };
         Some(DependencySource { reference: Some(reference), ..DependencySource::default() })
     });
-    let optional = |condition, kind, source, default_name, endpoint| {
-        dependency(condition, kind, source, default_name, endpoint, Need::Optional)
-    };
+    let optional = |condition, kind, source, endpoint| dependency(condition, kind, source, endpoint, Need::Optional);
     vec![
-        optional(ConditionType::ControlReady, CONTROL, control.as_ref(), "control1", XMPP),
-        optional(ConditionType::ConfigApiReady, CONFIG, named.config.as_ref(), "config1", API),
-        optional(ConditionType::CollectorReady, ANALYTICS, named.analytics.as_ref(), "analytics1", COLLECTOR),
+        optional(ConditionType::ControlReady, CONTROL, control.as_ref(), XMPP),
+        optional(ConditionType::ConfigApiReady, CONFIG, named.config.as_ref(), API),
+        optional(ConditionType::CollectorReady, ANALYTICS, named.analytics.as_ref(), COLLECTOR),
     ]
 }
 

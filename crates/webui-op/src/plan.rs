@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tf_api::{
     Managed as _, Webui,
     contract::{Draft, Protocol},
+    kinds::WEBUI,
     ports,
 };
 use tf_contrail::daemon::{self, Daemons};
@@ -89,7 +90,7 @@ fn carry_out(
         ignored: ignored(cr, observed),
         drafts,
         own_status: own_status(&host, &service_status(&member_set.containers, observed)),
-        ..daemons.parts(daemon::logs("webui", "webui1", &member_set.identity), cluster.shared()?)
+        ..daemons.parts(daemon::logs("webui", WEBUI, &member_set.identity), cluster.shared()?)
     };
     member_set.roll_out(parts, &MEMBERS, |_| ())
 }

@@ -43,13 +43,13 @@ pub fn dependencies(cr: &Webui) -> Vec<Dependency> {
         control.as_ref().is_some_and(|control| control.external.is_some() || control.discovery_config_map.is_some());
     let of_control = if is_elsewhere { DNS_INTROSPECT } else { XMPP };
     vec![
-        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), "config1", API, Need::BringUp),
-        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), "configdb1", CQL, Need::BringUp),
-        dependency(RedisReady, REDIS, from.redis.as_ref(), "redis1", REDIS_ENDPOINT, Need::BringUp),
-        dependency(ControlReady, CONTROL, control.as_ref(), "control1", of_control, Need::BringUp),
+        dependency(ConfigApiReady, CONFIG, from.config.as_ref(), API, Need::BringUp),
+        dependency(CassandraReady, CASSANDRA, from.cassandra.as_ref(), CQL, Need::BringUp),
+        dependency(RedisReady, REDIS, from.redis.as_ref(), REDIS_ENDPOINT, Need::BringUp),
+        dependency(ControlReady, CONTROL, control.as_ref(), of_control, Need::BringUp),
         Dependency {
             secret: SecretUse::ShowsNothing,
-            ..dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), "analytics1", API, Need::Optional)
+            ..dependency(CollectorReady, ANALYTICS, from.analytics.as_ref(), API, Need::Optional)
         },
     ]
 }

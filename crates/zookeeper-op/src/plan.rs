@@ -80,8 +80,6 @@ pub fn plan(cr: &Zookeeper, observed: &Observed<Zookeeper>) -> Result<Plan, NotR
             joining: Joining::AtFoundation,
             leaving: Leaving::Kept,
             identities: Identities::New { highest: 0 },
-            has_data: true,
-            uses_auth: false,
             takes_over: true,
             changing: changing.as_deref(),
         },

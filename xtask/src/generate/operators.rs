@@ -89,3 +89,17 @@ pub const OPERATORS: [Operator; 11] = [
         declaration: zookeeper_op::Component::declaration,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_operator_of_a_kind_is_in_the_lists_of_operators() {
+        let owners: BTreeSet<&str> = kinds::ALL.iter().map(|kind| kind.operator).collect();
+        assert_eq!(owners, OPERATORS.iter().map(|operator| operator.name).collect());
+        assert_eq!(owners, tf_testing::operators::ALL.into_iter().collect());
+    }
+}

@@ -5,6 +5,7 @@ use tf_api::{
     Analytics, Managed as _,
     contract::{ConditionType, Draft, Reason},
     kinds::{CASSANDRA, QUERY_ENGINE},
+    names::ANALYTICSDB,
 };
 use tf_contrail::services::{CQL, dependency};
 use tf_plan::{
@@ -13,13 +14,11 @@ use tf_plan::{
     observed::Observed,
 };
 
-/// The Cassandra that the Go tf-operator kept analytics in.
-const USUAL: &str = "analyticsdb1";
-
 /// The database of analytics as a dependency.
 pub fn dependency_of(cr: &Analytics) -> Dependency {
     let source = cr.spec.dependencies.cassandra.as_ref();
-    dependency(ConditionType::AnalyticsDatabaseReady, CASSANDRA, source, USUAL, CQL, Need::Optional)
+    let database = dependency(ConditionType::AnalyticsDatabaseReady, CASSANDRA, source, CQL, Need::Optional);
+    Dependency { default_name: ANALYTICSDB, ..database }
 }
 
 /// Why there is none: the spec names none, there is no Cassandra of the usual name, and no QueryEngine that would ask one. With a
@@ -35,13 +34,13 @@ pub fn is_absent(cr: &Analytics, observed: &Observed<Analytics>) -> Result<Optio
         Err(why) => Err(why),
     };
     let is_named = cr.spec.dependencies.cassandra.is_some();
-    if is_named || here(CASSANDRA.kind, &|name| name == USUAL).unwrap_or(true) {
+    if is_named || here(CASSANDRA.kind, &|name| name == ANALYTICSDB).unwrap_or(true) {
         return Ok(None);
     }
     let asked = here(QUERY_ENGINE.kind, &|_| true);
     let is_asked = asked.map_err(|why| wait_to_see(ConditionType::AnalyticsDatabaseReady, why))?;
     let message = format!(
-        "there is neither a Cassandra {USUAL} nor a QueryEngine in namespace {home}: collectors keep the current state alone"
+        "there is neither a Cassandra {ANALYTICSDB} nor a QueryEngine in namespace {home}: collectors keep the current state alone"
     );
     Ok((!is_asked).then(|| Draft::unknown(ConditionType::AnalyticsDatabaseReady, Reason::NotRequested, message)))
 }

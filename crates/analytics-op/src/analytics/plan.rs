@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 use tf_api::{
     Analytics, Managed as _,
     contract::{ConditionType, Draft, Protocol},
-    kinds::ANALYTICS_ALARM,
+    kinds::{ANALYTICS, ANALYTICS_ALARM},
 };
 use tf_config_api::types::{ANALYTICS_NODE, DATABASE_NODE};
 use tf_contrail::{
@@ -50,7 +50,6 @@ pub fn dependencies(cr: &Analytics) -> Vec<Dependency> {
         ConditionType::AnalyticsAlarmReady,
         ANALYTICS_ALARM,
         from.analytics_alarm.as_ref(),
-        "analyticsalarm1",
         KAFKA,
         // It waits for collectors itself.
         Need::Optional,
@@ -91,7 +90,7 @@ fn carry_out(
     let spec = &cr.spec.service_configuration;
     let table = table();
     let needed = [api::CONTAINER.name, collector::CONTAINER.name];
-    let mut member_set = member::prepare(cr, observed, &table, &needed, &spec.containers, true)?;
+    let mut member_set = member::prepare(cr, observed, &table, &needed, &spec.containers)?;
     let stored = resolved.connection(ConditionType::AnalyticsDatabaseReady);
     let (database, kafka) = optional(resolved, &mut services.notes);
     member_set.membership.notes.extend(services.notes.iter().cloned());
@@ -132,7 +131,7 @@ fn carry_out(
         drafts,
         // Its name is known without asking for the address, which the Go tf-operator published here.
         own_status: Map::from_iter([("endpoint".to_owned(), json!(host))]),
-        ..daemons.parts(daemon::logs("analytics", "analytics1", &member_set.identity), shared)
+        ..daemons.parts(daemon::logs("analytics", ANALYTICS, &member_set.identity), shared)
     };
     member_set.roll_out(parts, &members(api::CONTAINER.name), |plan| {
         let nodes = [

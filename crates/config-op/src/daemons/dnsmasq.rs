@@ -5,6 +5,7 @@
 
 use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use tf_agent_api::launch::{Launch, OnChange, Place, When};
+use tf_api::kinds::CONFIG;
 use tf_contrail::daemon::{Daemon, path, python};
 use tf_plan::{
     build::{
@@ -78,7 +79,7 @@ pub fn mounts() -> [VolumeMount; 2] {
 
 /// Where these directories are on the node: `/var/lib/<name>`, as with the Go tf-operator, for the resource that takes over from it.
 pub fn volumes(identity: &Identity) -> Vec<Volume> {
-    let legacy = [crate::plan::LEGACY];
+    let legacy = [CONFIG.default_name];
     let directory = |name| {
         if storage::adopts(&legacy, identity) {
             format!("/var/lib/{name}")

@@ -40,7 +40,10 @@ pub use zookeeper::*;
 
 pub use crate::kind::KindInfo;
 
-use crate::crd::{self, Definition, definition};
+use crate::{
+    crd::{self, Definition, definition},
+    names::CONFIGDB,
+};
 
 impl KindInfo {
     /// The information about the kind of this name.
@@ -50,35 +53,41 @@ impl KindInfo {
 }
 
 /// Analytics.
-pub const ANALYTICS: KindInfo = KindInfo::stateful("Analytics", "analytics", "analytics-op").served();
+pub const ANALYTICS: KindInfo =
+    KindInfo::new("Analytics", "analytics", "analytics-op", "analytics1").members().keystone().served();
 /// AnalyticsAlarm.
-pub const ANALYTICS_ALARM: KindInfo = KindInfo::stateful("AnalyticsAlarm", "analyticsalarm", "analytics-op");
+pub const ANALYTICS_ALARM: KindInfo =
+    KindInfo::new("AnalyticsAlarm", "analyticsalarm", "analytics-op", "analyticsalarm1").members().keystone();
 /// AnalyticsSnmp.
-pub const ANALYTICS_SNMP: KindInfo = KindInfo::stateful("AnalyticsSnmp", "analyticssnmp", "analytics-op");
+pub const ANALYTICS_SNMP: KindInfo =
+    KindInfo::new("AnalyticsSnmp", "analyticssnmp", "analytics-op", "analyticssnmp1").members().keystone();
 /// Cassandra.
-pub const CASSANDRA: KindInfo = KindInfo::stateful("Cassandra", "cassandras", "cassandra-op");
+pub const CASSANDRA: KindInfo = KindInfo::new("Cassandra", "cassandras", "cassandra-op", CONFIGDB).members().data();
 /// Config.
-pub const CONFIG: KindInfo = KindInfo::stateful("Config", "configs", "config-op").served();
+pub const CONFIG: KindInfo = KindInfo::new("Config", "configs", "config-op", "config1").members().keystone().served();
 /// Control.
-pub const CONTROL: KindInfo = KindInfo::stateful("Control", "controls", "control-op");
+pub const CONTROL: KindInfo = KindInfo::new("Control", "controls", "control-op", "control1").members().keystone();
 /// Kubemanager.
-pub const KUBEMANAGER: KindInfo = KindInfo::stateful("Kubemanager", "kubemanagers", "kubemanager-op");
+pub const KUBEMANAGER: KindInfo =
+    KindInfo::new("Kubemanager", "kubemanagers", "kubemanager-op", "kubemanager1").members().keystone();
 /// Manager.
-pub const MANAGER: KindInfo = KindInfo::other("Manager", "managers", "manager-op");
+pub const MANAGER: KindInfo = KindInfo::new("Manager", "managers", "manager-op", "manager1");
 /// QueryEngine.
-pub const QUERY_ENGINE: KindInfo = KindInfo::stateful("QueryEngine", "queryengine", "analytics-op");
+pub const QUERY_ENGINE: KindInfo =
+    KindInfo::new("QueryEngine", "queryengine", "analytics-op", "queryengine1").members();
 /// Rabbitmq.
-pub const RABBITMQ: KindInfo = KindInfo::stateful("Rabbitmq", "rabbitmqs", "rabbitmq-op");
+pub const RABBITMQ: KindInfo = KindInfo::new("Rabbitmq", "rabbitmqs", "rabbitmq-op", "rabbitmq1").members().data();
 /// Redis.
-pub const REDIS: KindInfo = KindInfo::stateful("Redis", "redis", "redis-op");
+pub const REDIS: KindInfo = KindInfo::new("Redis", "redis", "redis-op", "redis1").members();
 /// VrouterProfile.
-pub const VROUTER_PROFILE: KindInfo = KindInfo::other("VrouterProfile", "vrouterprofiles", "vrouter-op");
+pub const VROUTER_PROFILE: KindInfo =
+    KindInfo::new("VrouterProfile", "vrouterprofiles", "vrouter-op", "vrouterprofile1");
 /// Vrouter.
-pub const VROUTER: KindInfo = KindInfo::other("Vrouter", "vrouters", "vrouter-op");
+pub const VROUTER: KindInfo = KindInfo::new("Vrouter", "vrouters", "vrouter-op", "vrouter1").on_nodes().keystone();
 /// Webui.
-pub const WEBUI: KindInfo = KindInfo::stateful("Webui", "webuis", "webui-op").served();
+pub const WEBUI: KindInfo = KindInfo::new("Webui", "webuis", "webui-op", "webui1").members().keystone().served();
 /// Zookeeper.
-pub const ZOOKEEPER: KindInfo = KindInfo::stateful("Zookeeper", "zookeepers", "zookeeper-op");
+pub const ZOOKEEPER: KindInfo = KindInfo::new("Zookeeper", "zookeepers", "zookeeper-op", "zookeeper1").members().data();
 
 /// Every kind, in the order of the plurals.
 pub const ALL: [KindInfo; 15] = [

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tf_api::{
     crd::Definition,
-    kinds::{ALL, KindInfo, SERVICES},
+    kinds::{ALL, KindInfo, MANAGER, SERVICES},
 };
 
 use super::support::{definition, definitions, nodes, properties, required};
@@ -180,6 +180,14 @@ fn the_table_of_kinds_agrees_with_the_definitions() {
         assert_eq!(KindInfo::of(info.kind), Some(info));
     }
     assert_eq!(KindInfo::of("Pod"), None);
+}
+
+#[test]
+fn each_kind_but_the_manager_is_a_service_of_the_manager_and_default_names_differ() {
+    let services: BTreeSet<&str> = SERVICES.iter().map(|service| service.kind.kind).collect();
+    let kinds: BTreeSet<&str> = ALL.iter().filter(|info| **info != MANAGER).map(|info| info.kind).collect();
+    assert_eq!(services, kinds);
+    assert_eq!(ALL.iter().map(|info| info.default_name).collect::<BTreeSet<_>>().len(), ALL.len());
 }
 
 #[test]

@@ -54,3 +54,18 @@ fn repository(reference: &str) -> &str {
     let tag = name.rfind(':').filter(|at| !name[*at..].contains('/'));
     tag.map_or(name, |at| &name[..at])
 }
+
+#[cfg(test)]
+mod tests {
+    use tf_api::kinds;
+
+    use super::of;
+
+    #[test]
+    fn the_containers_of_each_kind_with_pods_are_known() {
+        for kind in kinds::ALL {
+            let containers = of(&kind.kind.to_lowercase(), kind.operator);
+            assert_eq!(containers.is_some(), kind.has_pods, "{}", kind.kind);
+        }
+    }
+}

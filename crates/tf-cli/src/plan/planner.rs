@@ -122,3 +122,17 @@ fn stand_in(data: &mut SecretData, credential: &Credential) {
         data.insert(credential.key, value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tf_api::kinds::{self, MANAGER};
+
+    use super::Operator;
+
+    #[test]
+    fn each_kind_that_makes_something_is_planned() {
+        for kind in kinds::ALL.into_iter().filter(|kind| kind.has_pods || *kind == MANAGER) {
+            assert!(Operator::for_kind(kind).is_some(), "{} is not in Operator::ALL", kind.kind);
+        }
+    }
+}
