@@ -1,7 +1,7 @@
 //! Cassandra: what the operator owns and reads. The desired state is in [`plan`], file contents are in [`config`], which
 //! of the two databases a ring is in [`role`], where it keeps its data in [`directory`], what it has to itself on its nodes in
-//! [`claim`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], what is special about one that the Go tf-operator made in `takeover`, who they are in `membership`, what is done to members that run in
-//! `procedure`, what from time to time in `upkeep`, backups are in `backup`, and what a new ring begins with in `restore`.
+//! [`conflicts`], its ports are in [`ports`], what clients log in with is in [`login`], which members are its seeds in [`seeds`], what is special about one that the Go tf-operator made in `takeover`, who they are in `membership`, what is done to members that run in
+//! `procedure`, what from time to time in `maintenance`, backups are in `backup`, and what a new ring begins with in `restore`.
 
 mod backup;
 pub mod config;

@@ -12,7 +12,7 @@ use tf_plan::{
     text::{shorten, shorten_messages},
 };
 
-use crate::{children::Child, condition, own_status, service_status};
+use crate::{children::Child, own_status, service_status};
 
 /// Conditions and status fields of a Manager.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ fn state<'a>(child: &'a Child, observed: &Observed<Manager>) -> State<'a> {
         child,
         label: label.clone(),
         exists: false,
-        ready: Draft::new(condition(kind), status, reason, message),
+        ready: Draft::new(kind.shown_as, status, reason, message),
         available: ConditionStatus::False,
         progressing: ConditionStatus::False,
         degraded: ConditionStatus::False,
@@ -93,7 +93,7 @@ fn reported<'a>(child: &'a Child, label: String, peer: &Peer) -> State<'a> {
         condition.and_then(|condition| condition.status.parse().ok()).unwrap_or(ConditionStatus::Unknown)
     };
     let draft =
-        |status: ConditionStatus, reason: Reason, message: String| Draft::new(condition(kind), status, reason, message);
+        |status: ConditionStatus, reason: Reason, message: String| Draft::new(kind.shown_as, status, reason, message);
     let ready = peer.status.condition(ConditionType::Ready.as_ref());
     let ready = if peer.status.contract.is_none() {
         draft(

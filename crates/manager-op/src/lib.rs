@@ -7,9 +7,9 @@ pub mod inherit;
 
 use serde_json::{Map, Value, json};
 use tf_api::{
-    KindInfo, Manager, SERVICES, ServiceInfo,
+    Manager, SERVICES, ServiceInfo,
     common::{AuthMode, AuthParameters},
-    contract::{ConditionType, Reason},
+    contract::Reason,
     kinds,
 };
 use tf_plan::{
@@ -42,7 +42,7 @@ impl component::Component for Component {
             peers: services()
                 .map(|service| PeerKind {
                     kind: Kind::custom(service.kind),
-                    condition: condition(service.kind),
+                    condition: service.kind.shown_as,
                     reason: "state of the components",
                 })
                 .collect(),
@@ -64,25 +64,6 @@ impl component::Component for Component {
 /// One key of `spec.services` for each kind.
 fn services() -> impl Iterator<Item = &'static ServiceInfo> {
     SERVICES.iter().filter(|service| !service.former)
-}
-
-/// The condition that shows a component's state. Config has the name its consumers use, because `ConfigReady` is taken.
-pub fn condition(info: KindInfo) -> ConditionType {
-    match info.kind {
-        "Analytics" => ConditionType::AnalyticsReady,
-        "AnalyticsAlarm" => ConditionType::AnalyticsAlarmReady,
-        "AnalyticsSnmp" => ConditionType::AnalyticsSnmpReady,
-        "Cassandra" => ConditionType::CassandraReady,
-        "Config" => ConditionType::ConfigApiReady,
-        "Control" => ConditionType::ControlReady,
-        "Kubemanager" => ConditionType::KubemanagerReady,
-        "QueryEngine" => ConditionType::QueryEngineReady,
-        "Rabbitmq" => ConditionType::RabbitmqReady,
-        "Redis" => ConditionType::RedisReady,
-        "Webui" => ConditionType::WebuiReady,
-        "Zookeeper" => ConditionType::ZookeeperReady,
-        _ => ConditionType::VrouterReady,
-    }
 }
 
 /// Plans the resources of the components.

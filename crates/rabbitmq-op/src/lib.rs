@@ -1,7 +1,7 @@
 //! RabbitMQ: what the operator owns and reads.
 //!
 //! The desired state is in [`plan`], who the members are to each other in [`nodes`], what a running cluster keeps in
-//! [`settled`], what is special about one that the Go tf-operator made in `takeover`, what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
+//! [`pinned`], what is special about one that the Go tf-operator made in `takeover`, what clients log in with in [`login`], who comes and goes in `membership`, what is done to members that run in `procedure`; file
 //! contents are in [`config`], [`definitions`] and [`distribution`].
 
 pub mod config;

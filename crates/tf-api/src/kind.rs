@@ -1,4 +1,6 @@
-//! Names of a kind.
+//! Names of a kind, and what its resources have.
+
+use crate::contract::ConditionType;
 
 /// What tools need to know about a kind without its Rust type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +13,8 @@ pub struct KindInfo {
     pub operator: &'static str,
     /// Name of the resource where nothing states another, the Go tf-operator's, for example zookeeper1.
     pub default_name: &'static str,
+    /// The condition of a Manager that shows resources of the kind; of a Manager itself `Ready`.
+    pub shown_as: ConditionType,
     /// Whether its resources have pods, and so common settings; a kind without is a piece of configuration.
     pub has_pods: bool,
     /// Whether `spec.commonConfiguration.replicas` counts members.
@@ -32,12 +36,14 @@ impl KindInfo {
         plural: &'static str,
         operator: &'static str,
         default_name: &'static str,
+        shown_as: ConditionType,
     ) -> Self {
         Self {
             kind,
             plural,
             operator,
             default_name,
+            shown_as,
             has_pods: false,
             scales: false,
             keeps_data: false,
@@ -47,7 +53,7 @@ impl KindInfo {
         }
     }
 
-    /// The same with a pod on each node, of a DaemonSet.
+    /// The same with a pod on each node, of a DaemonSet, and with a kernel module.
     pub(crate) const fn on_nodes(self) -> Self {
         Self { has_pods: true, uses_distribution: true, ..self }
     }

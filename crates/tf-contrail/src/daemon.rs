@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Volume;
 use tf_agent_api::{
-    launch::{Launch, OnChange, PATIENCE, file_name},
+    launch::{Launch, OnChange, PATIENCE, Unusable, file_name},
     node,
 };
-use tf_api::{KindInfo, schema::Port};
+use tf_api::{KindInfo, contract::MemberStatus, schema::Port};
 use tf_plan::{
     build::{
         configuration::Files,
@@ -59,12 +59,23 @@ pub struct Daemon {
 impl Daemon {
     /// A daemon that every member runs in the same way.
     pub fn new(container: DaemonContainer, launch: Launch, files: Files) -> Self {
-        Self { launch: Some(launch), ..Self::by_member(container, BTreeMap::new(), files) }
+        let launch_of = BTreeMap::new();
+        Self { container, loopback: &[], volumes: Vec::new(), launch: Some(launch), launch_of, files }
     }
 
-    /// A daemon that each member runs in its own way, by the members' addresses.
-    pub const fn by_member(container: DaemonContainer, launch_of: BTreeMap<String, Launch>, files: Files) -> Self {
-        Self { container, loopback: &[], volumes: Vec::new(), launch: None, launch_of, files }
+    /// A daemon that each of these members runs in its own way.
+    ///
+    /// # Errors
+    /// When a value cannot be expressed in a launch file.
+    pub fn by_member(
+        container: DaemonContainer,
+        members: &[MemberStatus],
+        launch: impl Fn(&MemberStatus) -> Result<Launch, Unusable>,
+        files: Files,
+    ) -> Result<Self, Unusable> {
+        let of = |member: &MemberStatus| Ok((member.address.clone(), launch(member)?));
+        let launch_of = members.iter().map(of).collect::<Result<_, _>>()?;
+        Ok(Self { container, loopback: &[], volumes: Vec::new(), launch: None, launch_of, files })
     }
 }
 

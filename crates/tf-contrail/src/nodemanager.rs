@@ -133,19 +133,21 @@ pub fn file(settings: &Settings<'_>, hostname: &str, address: &str) -> Result<St
     file.render()
 }
 
-/// The node manager of a component, one of whose daemons it is.
+/// The node manager of a component that keeps no data, one of whose daemons it is.
 ///
 /// # Errors
 /// When a value cannot be expressed in its file.
 pub fn daemon(
-    settings: &Settings<'_>,
+    node_type: NodeType,
+    log_level: LogLevel,
+    collectors: Option<&Connection>,
     members: &[MemberStatus],
     container: DaemonContainer,
 ) -> Result<Daemon, Unrepresentable> {
-    let Settings { node_type, collectors, .. } = *settings;
+    let settings = Settings { node_type, log_level, collectors, database: None };
     let mut files = Files::default();
     for MemberStatus { node, address, .. } in members {
-        files.member(&node_type.file(), address, file(settings, node, address)?);
+        files.member(&node_type.file(), address, file(&settings, node, address)?);
     }
     let container = self::container(container, node_type, LOGS);
     Ok(Daemon { volumes: volumes(), ..Daemon::new(container, launch(node_type, collectors), files) })

@@ -70,7 +70,7 @@ impl<Cr: Managed> Exclusive<Cr> {
         Ok(())
     }
 
-    /// How good the claim of a resource is: less is better.
+    /// Which of two resources keeps what both use: less is stronger.
     fn strength<'a>(&self, cr: &'a Cr) -> (bool, Option<&'a Time>, &'a str, &'a str) {
         (!(self.is_founded)(cr), cr.meta().creation_timestamp.as_ref(), cr.home(), cr.title())
     }

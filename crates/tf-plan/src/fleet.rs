@@ -90,7 +90,7 @@ pub type ChangeOf<'f> = dyn Fn(&Pod, Option<&Workload>, &str) -> Option<Change> 
 
 /// What is known of pods.
 pub struct View<'a, 'f> {
-    /// The pods of all lanes.
+    /// The pods of all groups.
     pub pods: &'a [Pod],
     /// Whether nothing can be done to a pod, since its node is lost: no other one waits for it.
     pub lost: &'f dyn Fn(&Pod) -> bool,
@@ -112,7 +112,7 @@ pub struct View<'a, 'f> {
     pub drained: &'f dyn Fn(&Pod) -> bool,
 }
 
-/// What is done now to the pods of a lane.
+/// What is done now to the pods of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Pods that are changed, each as its decision says.
@@ -156,7 +156,7 @@ impl Member<'_> {
     }
 }
 
-/// Decides for the pods of a lane.
+/// Decides for the pods of a group.
 pub fn batch(group: &PodGroup, view: &View<'_, '_>) -> Batch {
     let PodGroup { workloads, strategy, forwarders } = group;
     let mut left = Vec::new();
@@ -249,7 +249,7 @@ fn decide(strategy: &Strategy, workloads: &[(String, String)], view: &View<'_, '
     held(why.unwrap_or_default())
 }
 
-/// What a lane may bear.
+/// What a group may bear.
 struct Size {
     /// How many nodes may be without a working agent at the same time.
     budget: usize,

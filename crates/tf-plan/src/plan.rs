@@ -140,7 +140,7 @@ pub struct Plan {
     /// At most one disruptive step that is allowed now.
     pub step: Option<Step>,
     /// Steps that are allowed beside it, of a component whose pods are the same on every node (see [`crate::fleet`]).
-    pub wave: Vec<Step>,
+    pub batch: Vec<Step>,
     /// Names of pods that are not up to date and stay so until a person deletes them, as the spec asks for.
     pub left: BTreeSet<String>,
     /// After which time things are looked at again although nothing happens.

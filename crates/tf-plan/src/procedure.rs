@@ -197,7 +197,7 @@ pub fn complete<Cr: Managed>(
 }
 
 /// Completes the plan of a component whose pods are the same on every node: DaemonSets, whose workloads and templates are those of the
-/// plan's roll-out and stand in lanes, too. `contents`: the configuration of the pods of each workload.
+/// plan's roll-out and stand in groups, too. `contents`: the configuration of the pods of each workload.
 pub fn complete_nodes<Cr: Managed>(
     daemon: &str,
     plan: &mut Plan,
@@ -241,17 +241,17 @@ pub fn complete_nodes<Cr: Managed>(
         if is_clear { group.clone() } else { PodGroup { forwarders: BTreeSet::new(), ..group.clone() } }
     };
     let batches: Vec<Batch> = groups.iter().map(|group| fleet::batch(&of(group), &view)).collect();
-    let changes = batches.iter().flat_map(|wave| wave.changes.iter().cloned());
+    let changes = batches.iter().flat_map(|batch| batch.changes.iter().cloned());
     let mut steps = changes.filter_map(|change| reports.step(change, &contents));
     plan.step = steps.next();
-    plan.wave = steps.collect();
+    plan.batch = steps.collect();
     let beside = |more: usize| if more > 0 { format!(", and {more} more") } else { String::new() };
-    let explained = plan.step.as_ref().map(|step| format!("{}{}", step.explain(), beside(plan.wave.len())));
-    plan.under_way = explained.or_else(|| batches.iter().find_map(|wave| wave.held.clone()));
-    plan.again = batches.iter().filter_map(|wave| wave.again).chain(plan.again).min();
+    let explained = plan.step.as_ref().map(|step| format!("{}{}", step.explain(), beside(plan.batch.len())));
+    plan.under_way = explained.or_else(|| batches.iter().find_map(|batch| batch.held.clone()));
+    plan.again = batches.iter().filter_map(|batch| batch.again).chain(plan.again).min();
     if is_clear {
-        plan.drains = batches.iter().flat_map(|wave| wave.drains.iter().cloned()).collect();
-        let ended = batches.iter().flat_map(|wave| &wave.drained);
+        plan.drains = batches.iter().flat_map(|batch| batch.drains.iter().cloned()).collect();
+        let ended = batches.iter().flat_map(|batch| &batch.drained);
         plan.marks.extend(ended.map(|node| Mark::untaint(node, names::TAINT_DRAIN)));
         let drained = || {
             let first = &plan.drains.first()?.node;
@@ -259,7 +259,7 @@ pub fn complete_nodes<Cr: Managed>(
         };
         plan.under_way = plan.under_way.take().or_else(drained);
     }
-    plan.left = batches.into_iter().flat_map(|wave| wave.left).collect();
+    plan.left = batches.into_iter().flat_map(|batch| batch.left).collect();
     let left = plan.left.len();
     plan.notes.extend((left > 0).then(|| {
         format!("{left} pods are not up to date and are not replaced, as upgradeStrategy says; delete a pod to have it replaced")

@@ -263,7 +263,7 @@ impl<C: Component> Reconciler<C> {
                 let settled = applied.answers.is_empty() && applied.report.is_complete();
                 let step = plan.step.as_ref().filter(|_| settled && !subject.cr.paused());
                 let taken = match step {
-                    Some(step) => Some(self.step(subject, step, &plan.wave).await?),
+                    Some(step) => Some(self.step(subject, step, &plan.batch).await?),
                     None => None,
                 };
                 let refused = matches!(taken, Some(Taken::Refused(_)));

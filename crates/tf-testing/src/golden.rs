@@ -61,9 +61,13 @@ pub fn plans<C: Component>(folder: &Path) -> Vec<Plan> {
     cases.sort();
     assert!(!cases.is_empty(), "no situation in {}", folder.display());
     let base = BASES.map(|name| folder.join(name)).into_iter().find(|base| base.exists());
-    let objects = base.as_deref().map(|base| planned::<C>(base).1.objects);
-    let full = |case: &Path| base.as_deref() == Some(case);
-    cases.iter().filter_map(|case| check_case::<C>(case, objects.as_ref().filter(|_| !full(case)))).collect()
+    let planned: Vec<_> = cases.iter().map(|case| planned::<C>(case)).collect();
+    let base = cases.iter().position(|case| base.as_ref() == Some(case));
+    for (at, (case, (_, rendered))) in cases.iter().zip(&planned).enumerate() {
+        let base = base.filter(|base| *base != at).map(|base| &planned[base].1.objects);
+        check_case(case, rendered, base);
+    }
+    planned.into_iter().filter_map(|(result, _)| result.ok()).collect()
 }
 
 /// The resource and the snapshot of one situation. `root` is the crate's folder.
@@ -91,11 +95,10 @@ fn planned<C: Component>(case: &Path) -> (Result<Plan, NotReady>, Rendered) {
     (result, rendered)
 }
 
-fn check_case<C: Component>(case: &Path, base: Option<&Sections>) -> Option<Plan> {
-    let (result, rendered) = planned::<C>(case);
+fn check_case(case: &Path, rendered: &Rendered, base: Option<&Sections>) {
     let Rendered { head, objects } = rendered;
     let objects = match base {
-        Some(base) => differences(base, &objects),
+        Some(base) => differences(base, objects),
         None => objects.all.iter().fold(String::new(), |mut all, (title, text)| {
             write!(all, "\n--- {title}\n{text}\n").expect("memory");
             all
@@ -105,8 +108,7 @@ fn check_case<C: Component>(case: &Path, base: Option<&Sections>) -> Option<Plan
     settings.set_snapshot_path(case);
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("plan", head + &objects));
-    result.ok()
+    settings.bind(|| insta::assert_snapshot!("plan", format!("{head}{objects}")));
 }
 
 /// A plan, for people.
@@ -207,7 +209,7 @@ fn render<Cr: Managed>(
     cr: &Cr,
     observed: &Observed<Cr>,
     availability: tf_plan::plan::Availability,
-    told: Option<AgentReport>,
+    report: Option<AgentReport>,
     result: &Result<Plan, NotReady>,
 ) -> Rendered {
     let applied = Applied::default();
@@ -224,7 +226,7 @@ fn render<Cr: Managed>(
         availability,
         workloads: &observed.workloads,
         pods: observed.pods.known().unwrap_or(&empty),
-        told,
+        told: report,
         operator: &observed.operator.version,
         now: observed.now,
         outcome,

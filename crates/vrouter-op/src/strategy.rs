@@ -38,7 +38,7 @@ fn reloadable(cr: &Vrouter, groups: &[Group<'_>], sets: &[Parameters]) -> Result
     Err(NotReady::invalid(Reason::InvalidSpec, message))
 }
 
-/// Lanes of the workloads of groups, which stand in the order of the groups: one for all groups that follow the spec's strategy, and one for each group with a
+/// Pod groups of the workloads of groups, which stand in the order of the groups: one for all groups that follow the spec's strategy, and one for each group with a
 /// strategy of its own. `sets`: the parameters of each group.
 ///
 /// # Errors

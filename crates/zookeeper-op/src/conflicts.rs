@@ -1,4 +1,4 @@
-//! What an ensemble has to itself on its nodes: its directory and its ports ([`tf_plan::claim`]).
+//! What an ensemble has to itself on its nodes: its directory and its ports ([`tf_plan::conflicts`]).
 
 use tf_agent_api::node;
 use tf_api::{Managed as _, Zookeeper, ZookeeperConfiguration, schema::Port};

@@ -122,7 +122,7 @@ fn names(manager: &Value, kind: KindInfo) -> Vec<String> {
 
 /// The condition of a Manager by which it shows a kind.
 fn condition(kind: KindInfo) -> String {
-    manager_op::condition(kind).to_string()
+    kind.shown_as.to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]

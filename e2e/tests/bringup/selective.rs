@@ -185,7 +185,7 @@ async fn each_kind_works_alone_with_only_the_definitions_of_its_operator() -> Re
     let tells = |manager: &Resource| manager.condition("Ready").is_some_and(|ready| ready.reason == "CRDMissing");
     let manager = cluster.until(kinds::MANAGER, "sdn", "telling what is missing", tells).await?;
     for (kind, ..) in specs() {
-        let shown = manager.explain(manager_op::condition(kind).as_ref());
+        let shown = manager.explain(kind.shown_as.as_ref());
         ensure!(shown.contains("CRDMissing") && shown.contains(kind.operator), "{shown}");
     }
     Ok(())
@@ -247,7 +247,7 @@ async fn installed_later(lab: &Arc<Lab>, late: KindInfo) -> Result<()> {
             }
         }
     }
-    let shown = manager_op::condition(late);
+    let shown = late.shown_as;
     let missing =
         |resource: &Resource| resource.condition(shown.as_ref()).is_some_and(|shown| shown.reason == "CRDMissing");
     if late != kinds::CONFIG {

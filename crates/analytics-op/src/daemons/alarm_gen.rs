@@ -51,13 +51,8 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         speaks_for_pod: true,
         ..python(container)
     };
-    let mut files = Files::default();
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, file(cluster, member)?);
-    }
-    let of = |member: &MemberStatus| Ok((member.address.clone(), launch(cluster, member)?));
-    let launch_of = cluster.members.iter().map(of).collect::<Result<_, Unusable>>()?;
-    Ok(Daemon::by_member(container, launch_of, files))
+    let files = Files::secret_of_each(FILE, cluster.members, |member| file(cluster, member))?;
+    Ok(Daemon::by_member(container, cluster.members, |member| launch(cluster, member), files)?)
 }
 
 fn launch(cluster: &Cluster<'_>, member: &MemberStatus) -> Result<Launch, Unusable> {

@@ -46,10 +46,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         speaks_for_pod: true,
         ..python(container)
     };
-    let mut files = Files::default();
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, cluster.api(member)?);
-    }
+    let files = Files::secret_of_each(FILE, cluster.members, |member| cluster.api(member))?;
     Ok(Daemon::new(container, launch(cluster)?, files))
 }
 

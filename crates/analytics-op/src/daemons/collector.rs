@@ -43,13 +43,9 @@ const LOOPBACK: &str = "127.0.0.1";
 pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemon, NotReady> {
     let spec = cluster.spec;
     let ports = vec![(COLLECTOR, spec.collector_port), ("col-introspect", spec.collector_introspect_port)];
-    let mut files = Files::default();
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, cluster.collector(member)?);
-    }
-    let of = |address: &String| Ok((address.clone(), launch(address, cluster)?));
-    let launch_of = cluster.members.iter().map(|member| of(&member.address)).collect::<Result<_, Unusable>>()?;
-    Ok(Daemon::by_member(DaemonContainer { ports, ..native(container) }, launch_of, files))
+    let files = Files::secret_of_each(FILE, cluster.members, |member| cluster.collector(member))?;
+    let container = DaemonContainer { ports, ..native(container) };
+    Ok(Daemon::by_member(container, cluster.members, |member| launch(&member.address, cluster), files)?)
 }
 
 /// How it is run on the member with this address.

@@ -96,8 +96,8 @@ pub fn node_manager(
     members: &[MemberStatus],
     container: DaemonContainer,
 ) -> Result<Daemon, NotReady> {
-    let settings = nodemanager::Settings { node_type, log_level, collectors: Some(collectors), database: None };
-    let daemon = nodemanager::daemon(&settings, members, container)?;
+    let daemon = nodemanager::daemon(node_type, log_level, Some(collectors), members, container)?;
+    // As in the launch files of earlier releases: another one would restart it.
     let launch = daemon.launch.map(|launch| Launch { patience: Some(PATIENCE), ..launch });
     Ok(Daemon { launch, ..daemon })
 }

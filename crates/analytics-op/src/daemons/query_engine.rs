@@ -39,11 +39,8 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         speaks_for_pod: true,
         ..native(container)
     };
-    let mut files = Files::default();
+    let mut files = Files::secret_of_each(FILE, cluster.members, |member| file(cluster, member))?;
     files.external_tls(cluster.services.external_tls());
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, file(cluster, member)?);
-    }
     Ok(Daemon::new(container, launch(cluster)?, files))
 }
 

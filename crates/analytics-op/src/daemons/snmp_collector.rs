@@ -42,11 +42,8 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         ..python(container)
     };
     container.env.push(("SNMPCONFPATH".into(), node::RUN_DIR.into()));
-    let mut files = Files::default();
+    let mut files = Files::secret_of_each(FILE, cluster.members, |member| file(cluster, member))?;
     files.shared(DEVICES, "");
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, file(cluster, member)?);
-    }
     Ok(Daemon::new(container, launch(cluster)?, files))
 }
 

@@ -33,10 +33,7 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         mounts: vec![mount(LOGS, &cluster.around.log_dir)],
         ..python(container)
     };
-    let mut files = Files::default();
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, file(cluster, member)?);
-    }
+    let files = Files::secret_of_each(FILE, cluster.members, |member| file(cluster, member))?;
     Ok(Daemon::new(container, launch(cluster)?, files))
 }
 

@@ -49,11 +49,8 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
     launch.files.insert(ANSIBLE_FILE.into(), OnChange::Nothing);
     // SIGTERM ends none of its processes: its handlers only stop their parts (docs/upstream/observed.md#device-manager).
     launch.stop.seconds = 3;
-    let mut files = Files::default();
+    let mut files = Files::secret_of_each(FILE, cluster.members, |member| cluster.device_manager(member))?;
     files.shared(ANSIBLE_FILE, cluster.fabric_ansible()?);
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, cluster.device_manager(member)?);
-    }
     Ok(Daemon { volumes: dnsmasq::volumes(cluster.identity), ..Daemon::new(container, launch, files) })
 }
 

@@ -58,13 +58,8 @@ pub const MEMBERS: Store = Store {
 };
 
 fn node_manager(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemon, NotReady> {
-    let settings = nodemanager::Settings {
-        node_type: NodeType::Config,
-        log_level: cluster.log_level,
-        collectors: cluster.services.analytics.as_ref(),
-        database: None,
-    };
-    Ok(nodemanager::daemon(&settings, cluster.members, container)?)
+    let Cluster { log_level, services, members, .. } = *cluster;
+    Ok(nodemanager::daemon(NodeType::Config, log_level, services.analytics.as_ref(), members, container)?)
 }
 
 /// A daemon with the library of the API.

@@ -26,10 +26,7 @@ const FILE: &str = "contrail-schema.conf";
 pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemon, NotReady> {
     let introspect = cluster.spec.schema_introspect_port;
     let container = DaemonContainer { ports: vec![("schema", introspect)], ..python(container) };
-    let mut files = Files::default();
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, cluster.schema(member)?);
-    }
+    let files = Files::secret_of_each(FILE, cluster.members, |member| cluster.schema(member))?;
     Ok(Daemon::new(container, client("contrail-schema", FILE, introspect, cluster)?, files))
 }
 

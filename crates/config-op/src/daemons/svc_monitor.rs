@@ -32,10 +32,7 @@ const FILE: &str = "contrail-svc-monitor.conf";
 pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemon, NotReady> {
     let introspect = cluster.spec.svc_monitor_introspect_port;
     let container = DaemonContainer { ports: vec![("svc-monitor", introspect)], ..python(container) };
-    let mut files = Files::default();
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, cluster.svc_monitor(member)?);
-    }
+    let files = Files::secret_of_each(FILE, cluster.members, |member| cluster.svc_monitor(member))?;
     Ok(Daemon::new(container, client("contrail-svc-monitor", FILE, introspect, cluster)?, files))
 }
 

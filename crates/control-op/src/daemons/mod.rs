@@ -79,13 +79,14 @@ pub fn serves_dns(spec: &ControlConfiguration) -> bool {
 }
 
 fn node_manager(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemon, NotReady> {
-    let settings = nodemanager::Settings {
-        node_type: NodeType::Control,
-        log_level: cluster.log_level,
-        collectors: cluster.services.analytics.as_ref(),
-        database: None,
-    };
-    Ok(cluster.on_members(nodemanager::daemon(&settings, cluster.members, container)?))
+    let Cluster { log_level, services, members, .. } = *cluster;
+    Ok(cluster.on_members(nodemanager::daemon(
+        NodeType::Control,
+        log_level,
+        services.analytics.as_ref(),
+        members,
+        container,
+    )?))
 }
 
 /// A daemon in C++ that says at this port that it serves.

@@ -60,13 +60,10 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         speaks_for_pod: true,
         ..python(container)
     };
-    let mut files = Files::default();
+    let mut files = Files::secret_of_each(FILE, cluster.members, |member| cluster.file(member))?;
     files.shared(vnc_api::FILE, cluster.library()?);
     files.shared_secret(token::FILE, cluster.token);
     files.external_tls(cluster.services.external_tls().into_iter().chain(keystone::files(cluster.keystone)));
-    for member in cluster.members {
-        files.member_secret(FILE, &member.address, cluster.file(member)?);
-    }
     Ok(Daemon::new(container, launch(cluster)?, files))
 }
 

@@ -41,6 +41,7 @@ pub use zookeeper::*;
 pub use crate::kind::KindInfo;
 
 use crate::{
+    contract::ConditionType,
     crd::{self, Definition, definition},
     names::CONFIGDB,
 };
@@ -54,40 +55,71 @@ impl KindInfo {
 
 /// Analytics.
 pub const ANALYTICS: KindInfo =
-    KindInfo::new("Analytics", "analytics", "analytics-op", "analytics1").members().keystone().served();
+    KindInfo::new("Analytics", "analytics", "analytics-op", "analytics1", ConditionType::AnalyticsReady)
+        .members()
+        .keystone()
+        .served();
 /// AnalyticsAlarm.
-pub const ANALYTICS_ALARM: KindInfo =
-    KindInfo::new("AnalyticsAlarm", "analyticsalarm", "analytics-op", "analyticsalarm1").members().keystone();
+pub const ANALYTICS_ALARM: KindInfo = KindInfo::new(
+    "AnalyticsAlarm",
+    "analyticsalarm",
+    "analytics-op",
+    "analyticsalarm1",
+    ConditionType::AnalyticsAlarmReady,
+)
+.members()
+.keystone();
 /// AnalyticsSnmp.
-pub const ANALYTICS_SNMP: KindInfo =
-    KindInfo::new("AnalyticsSnmp", "analyticssnmp", "analytics-op", "analyticssnmp1").members().keystone();
+pub const ANALYTICS_SNMP: KindInfo = KindInfo::new(
+    "AnalyticsSnmp",
+    "analyticssnmp",
+    "analytics-op",
+    "analyticssnmp1",
+    ConditionType::AnalyticsSnmpReady,
+)
+.members()
+.keystone();
 /// Cassandra.
-pub const CASSANDRA: KindInfo = KindInfo::new("Cassandra", "cassandras", "cassandra-op", CONFIGDB).members().data();
-/// Config.
-pub const CONFIG: KindInfo = KindInfo::new("Config", "configs", "config-op", "config1").members().keystone().served();
+pub const CASSANDRA: KindInfo =
+    KindInfo::new("Cassandra", "cassandras", "cassandra-op", CONFIGDB, ConditionType::CassandraReady).members().data();
+/// Config. Its condition has the name that consumers use, because `ConfigReady` is taken.
+pub const CONFIG: KindInfo = KindInfo::new("Config", "configs", "config-op", "config1", ConditionType::ConfigApiReady)
+    .members()
+    .keystone()
+    .served();
 /// Control.
-pub const CONTROL: KindInfo = KindInfo::new("Control", "controls", "control-op", "control1").members().keystone();
+pub const CONTROL: KindInfo =
+    KindInfo::new("Control", "controls", "control-op", "control1", ConditionType::ControlReady).members().keystone();
 /// Kubemanager.
 pub const KUBEMANAGER: KindInfo =
-    KindInfo::new("Kubemanager", "kubemanagers", "kubemanager-op", "kubemanager1").members().keystone();
+    KindInfo::new("Kubemanager", "kubemanagers", "kubemanager-op", "kubemanager1", ConditionType::KubemanagerReady)
+        .members()
+        .keystone();
 /// Manager.
-pub const MANAGER: KindInfo = KindInfo::new("Manager", "managers", "manager-op", "manager1");
+pub const MANAGER: KindInfo = KindInfo::new("Manager", "managers", "manager-op", "manager1", ConditionType::Ready);
 /// QueryEngine.
 pub const QUERY_ENGINE: KindInfo =
-    KindInfo::new("QueryEngine", "queryengine", "analytics-op", "queryengine1").members();
+    KindInfo::new("QueryEngine", "queryengine", "analytics-op", "queryengine1", ConditionType::QueryEngineReady)
+        .members();
 /// Rabbitmq.
-pub const RABBITMQ: KindInfo = KindInfo::new("Rabbitmq", "rabbitmqs", "rabbitmq-op", "rabbitmq1").members().data();
+pub const RABBITMQ: KindInfo =
+    KindInfo::new("Rabbitmq", "rabbitmqs", "rabbitmq-op", "rabbitmq1", ConditionType::RabbitmqReady).members().data();
 /// Redis.
-pub const REDIS: KindInfo = KindInfo::new("Redis", "redis", "redis-op", "redis1").members();
+pub const REDIS: KindInfo = KindInfo::new("Redis", "redis", "redis-op", "redis1", ConditionType::RedisReady).members();
 /// VrouterProfile.
 pub const VROUTER_PROFILE: KindInfo =
-    KindInfo::new("VrouterProfile", "vrouterprofiles", "vrouter-op", "vrouterprofile1");
+    KindInfo::new("VrouterProfile", "vrouterprofiles", "vrouter-op", "vrouterprofile1", ConditionType::VrouterReady);
 /// Vrouter.
-pub const VROUTER: KindInfo = KindInfo::new("Vrouter", "vrouters", "vrouter-op", "vrouter1").on_nodes().keystone();
+pub const VROUTER: KindInfo =
+    KindInfo::new("Vrouter", "vrouters", "vrouter-op", "vrouter1", ConditionType::VrouterReady).on_nodes().keystone();
 /// Webui.
-pub const WEBUI: KindInfo = KindInfo::new("Webui", "webuis", "webui-op", "webui1").members().keystone().served();
+pub const WEBUI: KindInfo =
+    KindInfo::new("Webui", "webuis", "webui-op", "webui1", ConditionType::WebuiReady).members().keystone().served();
 /// Zookeeper.
-pub const ZOOKEEPER: KindInfo = KindInfo::new("Zookeeper", "zookeepers", "zookeeper-op", "zookeeper1").members().data();
+pub const ZOOKEEPER: KindInfo =
+    KindInfo::new("Zookeeper", "zookeepers", "zookeeper-op", "zookeeper1", ConditionType::ZookeeperReady)
+        .members()
+        .data();
 
 /// Every kind, in the order of the plurals.
 pub const ALL: [KindInfo; 15] = [

@@ -208,17 +208,17 @@ impl Watcher {
                 () = sleep(wait) => {}
                 () = self.stirred.notified() => {
                     self.schedule.stirred();
-                    next = Next::Observation;
+                    next = Next::Look;
                 }
             }
             let begun = Instant::now();
             let state = state_file::read(&self.paths, &self.daemon);
             let pid = state.as_ref().and_then(|state| state.pid);
             if self.schedule.follow(pid) {
-                next = Next::Observation;
+                next = Next::Look;
             }
             let is_silent = match self.glance(pid, next, begun).await {
-                Next::Observation => self.look(state.as_ref(), begun).await,
+                Next::Look => self.look(state.as_ref(), begun).await,
                 Next::Connections => self.ask(state.as_ref(), begun).await,
                 Next::Glance => false,
             };
@@ -238,9 +238,9 @@ impl Watcher {
             self.schedule.changed(begun);
         }
         match next {
-            Next::Observation => next,
-            _ if is_stopped => Next::Observation,
-            _ if self.looker.greets(&self.launch).await == Some(false) => Next::Observation,
+            Next::Look => next,
+            _ if is_stopped => Next::Look,
+            _ if self.looker.greets(&self.launch).await == Some(false) => Next::Look,
             next => next,
         }
     }

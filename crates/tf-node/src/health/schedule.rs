@@ -26,7 +26,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Everything is asked.
-    Observation,
+    Look,
     /// The daemon is asked what it is connected to.
     Connections,
     /// Nothing is asked.
@@ -110,12 +110,12 @@ impl Schedule {
             Some(Outcome::Lacking | Outcome::Unwell) | None => SOON,
         };
         let then = now + wait;
-        let Some(rest) = self.rest.filter(|_| self.is_at_rest(now)) else { return (wait, Next::Observation) };
+        let Some(rest) = self.rest.filter(|_| self.is_at_rest(now)) else { return (wait, Next::Look) };
         let next = match self.looked {
             Some(looked) if then.duration_since(looked) < rest.period => {
                 if self.changed.is_some() && self.may_call(rest, then) { Next::Connections } else { Next::Glance }
             }
-            _ => Next::Observation,
+            _ => Next::Look,
         };
         (wait, next)
     }
@@ -223,7 +223,7 @@ mod tests {
             now += wait;
             steps.push((now.duration_since(start), next));
             match next {
-                Next::Observation => schedule.looked(Outcome::Well, now),
+                Next::Look => schedule.looked(Outcome::Well, now),
                 Next::Connections => schedule.asked(Outcome::Well, now),
                 Next::Glance if ends() => schedule.changed(now),
                 Next::Glance => {}
@@ -234,7 +234,7 @@ mod tests {
 
     fn requests(launch: &Launch, next: Next) -> u32 {
         match next {
-            Next::Observation => 1 + u32::from(launch.connections.is_some()),
+            Next::Look => 1 + u32::from(launch.connections.is_some()),
             Next::Connections => 1,
             Next::Glance => 0,
         }
@@ -250,8 +250,7 @@ mod tests {
             (node_status(false), 10),
         ] {
             let all = steps(&launch, 300, || false);
-            let looks: Vec<Duration> =
-                all.iter().filter(|(_, next)| *next == Next::Observation).map(|(at, _)| *at).collect();
+            let looks: Vec<Duration> = all.iter().filter(|(_, next)| *next == Next::Look).map(|(at, _)| *at).collect();
             let early = looks.iter().filter(|at| **at <= SETTLED + SOON).count();
             assert_eq!(early, 16, "{looks:?}");
             assert!(
@@ -263,10 +262,7 @@ mod tests {
                 "something is done every two seconds"
             );
         }
-        assert!(
-            steps(&store(), 300, || false).iter().all(|(_, next)| *next == Next::Observation),
-            "stores have no rest"
-        );
+        assert!(steps(&store(), 300, || false).iter().all(|(_, next)| *next == Next::Look), "stores have no rest");
     }
 
     #[test]
@@ -274,19 +270,19 @@ mod tests {
         let mut schedule = Schedule::of(&node_status(true));
         let mut now = Instant::now();
         schedule.follow(Some(7));
-        assert_eq!(schedule.next(now), (SOON, Next::Observation));
+        assert_eq!(schedule.next(now), (SOON, Next::Look));
         for _ in 0..100 {
             schedule.looked(Outcome::Standby, now);
-            assert_eq!(schedule.next(now), (PERIOD, Next::Observation));
+            assert_eq!(schedule.next(now), (PERIOD, Next::Look));
             now += PERIOD;
         }
         (0..100).for_each(|number| schedule.looked(Outcome::Well, now + PERIOD * number));
         now += PERIOD * 100;
         assert_eq!(schedule.next(now), (PERIOD, Next::Glance));
         schedule.stirred();
-        assert_eq!(schedule.next(now), (PERIOD, Next::Observation), "it may take its configuration badly");
+        assert_eq!(schedule.next(now), (PERIOD, Next::Look), "it may take its configuration badly");
         assert!(schedule.follow(Some(8)) && !schedule.follow(Some(8)));
-        assert_eq!(schedule.next(now), (SOON, Next::Observation));
+        assert_eq!(schedule.next(now), (SOON, Next::Look));
     }
 
     #[test]
@@ -297,16 +293,12 @@ mod tests {
         (0..20).for_each(|number| schedule.looked(Outcome::Well, now + PERIOD * number));
         now += PERIOD * 20;
         schedule.looked(Outcome::Lacking, now);
-        assert_eq!(schedule.next(now), (SOON, Next::Observation));
+        assert_eq!(schedule.next(now), (SOON, Next::Look));
         schedule.looked(Outcome::Well, now + SOON);
         assert_eq!(schedule.next(now + SOON), (PERIOD, Next::Glance));
         schedule.looked(Outcome::Unwell, now + PERIOD);
         schedule.looked(Outcome::Well, now + PERIOD + SOON);
-        assert_eq!(
-            schedule.next(now + PERIOD + SOON),
-            (PERIOD, Next::Observation),
-            "after a fault it has to settle again"
-        );
+        assert_eq!(schedule.next(now + PERIOD + SOON), (PERIOD, Next::Look), "after a fault it has to settle again");
     }
 
     fn any_launch() -> impl Strategy<Value = Launch> {
@@ -341,7 +333,7 @@ mod tests {
                 let (wait, next) = schedule.next(now);
                 prop_assert!(wait >= SOON && wait <= PERIOD);
                 if matches!(schedule.outcome, None | Some(Outcome::Lacking | Outcome::Unwell)) {
-                    prop_assert_eq!((wait, next), (SOON, Next::Observation));
+                    prop_assert_eq!((wait, next), (SOON, Next::Look));
                 }
                 now += wait;
                 match (what, next) {
@@ -349,7 +341,7 @@ mod tests {
                     (1, _) => schedule.looked(Outcome::Unwell, now),
                     (2, _) => schedule.looked(Outcome::Standby, now),
                     (3, _) => schedule.looked(Outcome::Lacking, now),
-                    (_, Next::Observation) => schedule.looked(Outcome::Well, now),
+                    (_, Next::Look) => schedule.looked(Outcome::Well, now),
                     (_, Next::Connections) => schedule.asked(Outcome::Well, now),
                     (_, Next::Glance) => schedule.changed(now),
                 }

@@ -56,6 +56,22 @@ impl Files {
         self.open.insert(key(file, address), content.into());
     }
 
+    /// One file with a secret of each of these members.
+    ///
+    /// # Errors
+    /// That of its content.
+    pub fn secret_of_each<E>(
+        file: &str,
+        members: &[MemberStatus],
+        content: impl Fn(&MemberStatus) -> Result<String, E>,
+    ) -> Result<Self, E> {
+        let mut files = Self::default();
+        for member in members {
+            files.member_secret(file, &member.address, content(member)?);
+        }
+        Ok(files)
+    }
+
     /// All of these, too.
     pub fn append(&mut self, mut other: Self) {
         self.open.append(&mut other.open);

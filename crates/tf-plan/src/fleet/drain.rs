@@ -1,4 +1,4 @@
-//! From which nodes of a lane pods are evicted, so that another kernel module can be loaded or another forwarder started there, and which take pods
+//! From which nodes of a group pods are evicted, so that another kernel module can be loaded or another forwarder started there, and which take pods
 //! again.
 //!
 //! A taint of the Node says that it is under way ([`tf_api::names::TAINT_DRAIN`]), so a killed operator goes on where it was. The pod of a node that nothing uses any
@@ -6,7 +6,7 @@
 
 use super::{Batch, Drain, Member, PodGroup, Size, View, size};
 
-/// Adds to what is done with the pods of a lane.
+/// Adds to what is done with the pods of a group.
 pub(super) fn complete(batch: &mut Batch, group: &PodGroup, view: &View<'_, '_>, members: &[Member<'_>]) {
     let strategy = &group.strategy;
     let begun: Vec<&Member<'_>> = members.iter().filter(|member| (view.drained)(member.pod)).collect();

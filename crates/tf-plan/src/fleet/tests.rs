@@ -220,7 +220,7 @@ fn five_thousand_nodes_are_changed_in_at_most_twenty_five_waves() {
             pod.terminating = true;
         }
         batches += 1;
-        assert!(world.changed(percent(5)).len() + changed.len() <= 250, "a wave that is under way counts");
+        assert!(world.changed(percent(5)).len() + changed.len() <= 250, "a batch that is under way counts");
         for pod in world.pods.iter_mut().filter(|pod| pod.terminating) {
             *pod = Pod { terminating: false, template: Some(NEW.into()), ..pod.clone() };
         }

@@ -77,8 +77,8 @@ pub fn references() -> References {
 /// # Errors
 /// When it has another one.
 pub fn keeps_image(pods: &[Pod], container: &str, image: &str) -> Result<(), NotReady> {
-    let mut foreign = pods.iter().filter(|pod| is_legacy(pod));
-    let theirs = foreign.find_map(|pod| Some((&pod.name, pod.images.get(container)?)));
+    let mut legacy = pods.iter().filter(|pod| is_legacy(pod));
+    let theirs = legacy.find_map(|pod| Some((&pod.name, pod.images.get(container)?)));
     match theirs.filter(|(_, theirs)| *theirs != image) {
         None => Ok(()),
         Some((pod, theirs)) => Err(invalid(&format!(

@@ -333,7 +333,7 @@ fn strategies(all: serde_json::Value, own: serde_json::Value) -> serde_json::Val
 }
 
 fn restarted_by(plan: &Plan) -> Vec<&str> {
-    plan.step.iter().chain(&plan.wave).map(|step| step.target().uid.as_str()).collect()
+    plan.step.iter().chain(&plan.batch).map(|step| step.target().uid.as_str()).collect()
 }
 
 #[test]

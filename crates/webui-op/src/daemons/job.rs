@@ -24,9 +24,8 @@ const KUE: &str = "kue";
 /// When a value cannot be expressed in the launch file.
 pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemon, NotReady> {
     let container = DaemonContainer { ports: vec![(KUE, ports::WEBUI_KUE)], ..native(container) };
-    let launch = launch(cluster)?;
-    let launch_of = cluster.members.iter().map(|member| (member.address.clone(), launch.clone())).collect();
-    Ok(Daemon { loopback: &[KUE], ..Daemon::by_member(container, launch_of, Files::default()) })
+    let daemon = Daemon::by_member(container, cluster.members, |_| launch(cluster), Files::default())?;
+    Ok(Daemon { loopback: &[KUE], ..daemon })
 }
 
 fn launch(cluster: &Cluster<'_>) -> Result<Launch, Unusable> {

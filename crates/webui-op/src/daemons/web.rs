@@ -7,7 +7,7 @@ use tf_agent_api::{
     launch::{Identity, Launch, OnChange, PATIENCE, Probe, Relay, Unusable, one_worker, port},
     node,
 };
-use tf_api::{ports, schema::Port};
+use tf_api::{contract::MemberStatus, ports, schema::Port};
 use tf_contrail::daemon::{Daemon, native};
 use tf_plan::{
     build::{configuration::Files, pod::DaemonContainer},
@@ -43,9 +43,9 @@ pub fn daemon(cluster: &Cluster<'_>, container: DaemonContainer) -> Result<Daemo
         speaks_for_pod: true,
         ..native(container)
     };
-    let of = |address: &String| Ok((address.clone(), launch(address, cluster)?));
-    let launch_of = cluster.members.iter().map(|member| of(&member.address)).collect::<Result<_, Unusable>>()?;
-    Ok(Daemon { loopback: &[JOBS, REDIS], ..Daemon::by_member(container, launch_of, Files::default()) })
+    let launch = |member: &MemberStatus| launch(&member.address, cluster);
+    let daemon = Daemon::by_member(container, cluster.members, launch, Files::default())?;
+    Ok(Daemon { loopback: &[JOBS, REDIS], ..daemon })
 }
 
 fn launch(address: &str, cluster: &Cluster<'_>) -> Result<Launch, Unusable> {

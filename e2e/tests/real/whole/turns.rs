@@ -179,7 +179,7 @@ impl Watch {
                 }
             }
             let is_ready = resources::is_pod_ready(pod);
-            let is_mute = !is_ready && !self.is_back(place, pod).await;
+            let is_mute = !is_ready && !self.serves(place, pod).await;
             if let Some(member) = self.members.get_mut(place) {
                 member.unready = (!is_ready).then(|| member.unready.unwrap_or_else(Instant::now));
                 member.is_mute = is_mute;
@@ -188,8 +188,14 @@ impl Watch {
         Ok(())
     }
 
+    /// Whether its agent reports that the daemon which speaks for it serves, and no worker of an API refuses requests, to any of which clients come.
+    async fn is_back(&self, place: &Place, pod: &Pod) -> bool {
+        let is_api = speaker(pod).is_some_and(|(speaker, _)| speaker == API);
+        self.serves(place, pod).await && !(is_api && self.has_worker_that_is_not_ready(place).await)
+    }
+
     /// Whether its agent reports that the daemon which speaks for it serves. That is what operators go by; the kubelet asks it, too, and rarely.
-    async fn is_back(&self, (_, node): &Place, pod: &Pod) -> bool {
+    async fn serves(&self, (_, node): &Place, pod: &Pod) -> bool {
         if is_going(pod) {
             return false;
         }
@@ -198,14 +204,15 @@ impl Watch {
         let path = format!("{READY_PATH}{speaker}");
         let ask = format!(r"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {path} HTTP/1.0\r\n\r\n' >&3; head -1 <&3");
         let answer = node.run("timeout", &["5", "bash", "-c", &ask]).await.unwrap_or_default();
-        answer.contains(" 200 ") && (speaker != API || !self.has_worker_that_is_not_ready(node).await)
+        answer.contains(" 200 ")
     }
 
-    /// Whether a worker of an API cannot take requests yet, whatever its agent reports: clients come to any of them.
-    async fn has_worker_that_is_not_ready(&self, node: &RealNode) -> bool {
-        match Visitor::of(&self.client, NAMESPACE).await {
-            Ok(visitor) => visitor.has_worker_that_is_not_ready(node.address()).await,
-            Err(_) => false,
+    /// Whether a worker of the API on a node cannot take requests yet, whatever its agent reports.
+    async fn has_worker_that_is_not_ready(&self, (_, node): &Place) -> bool {
+        let node = self.nodes.iter().find(|it| it.name() == node);
+        match (node, Visitor::of(&self.client, NAMESPACE).await) {
+            (Some(node), Ok(visitor)) => visitor.has_worker_that_is_not_ready(node.address()).await,
+            _ => false,
         }
     }
 
